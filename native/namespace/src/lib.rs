@@ -1,1 +1,17 @@
+//! The rules: a deterministic state machine over an ordered key-value store.
+//!
+//! [`Machine::apply`] takes one log [`Entry`] (a stamp and a batch of [`Request`]s) and the rows as they stand, and gives the
+//! outcomes and the row changes. The same entries over the same rows give the same result on every replica and in every replay.
+//!
+//! This crate may not ask a clock, draw a random number, touch a file or a socket, start a thread or know a wire type. Time, holders of
+//! new blocks and the caller's name come with the entry.
 
+pub mod command;
+pub mod ids;
+pub mod reply;
+pub mod rows;
+pub mod view;
+
+pub use command::{Command, Entry, Request, Stamp};
+pub use reply::{Refusal, RefusalKind, Reply};
+pub use rows::{Change, Keyspace, Rows, RowsError};

@@ -1,1 +1,11 @@
+//! The metadata server: consensus and log, the store of rows, RPC services, the block engine, admin and metrics.
+//!
+//! Rules about volumes, keys and sessions live in `append-namespace`; nothing here decides one.
 
+pub mod consensus;
+pub mod engine;
+pub mod http;
+pub mod log;
+pub mod om;
+pub mod rpc;
+pub mod store;

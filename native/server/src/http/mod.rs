@@ -1,0 +1,1 @@
+//! Health, metrics and configuration over HTTP. Read only.

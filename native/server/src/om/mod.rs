@@ -1,0 +1,1 @@
+//! Ozone's messages to commands and reads, and their outcomes back. Decides nothing.
