@@ -1,0 +1,36 @@
+# The project's verbs. Everything is done by scripts/, so that a person and CI run the same.
+#
+# PROFILE is the cargo profile of all that is built (tests, binary, the library that Java loads): one profile, one build.
+# CARGO_TARGET_DIR is honoured.
+
+PROFILE ?= ci
+export PROFILE
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test check contract contract-only
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## install what this machine lacks
+	scripts/setup
+
+build: ## build the binary `append`, the native library and the jar
+	scripts/build
+	scripts/build-java
+
+demo: ## install what is missing, build, start a server, append to a text file, show it
+	scripts/setup
+	scripts/demo
+
+check: ## format, lints, docs, licences
+	scripts/check
+
+test: ## everything that CI runs
+	scripts/test
+
+contract: build contract-only ## Hadoop's own contract suites against our server, one table
+
+# What `make test` calls once everything is built.
+contract-only:
+	scripts/with-server -- scripts/contract-table
