@@ -17,6 +17,10 @@
 //! tonic's clients and servers take at most 4 MiB for one message unless told otherwise: set `max_decoding_message_size` and
 //! `max_encoding_message_size` on `OzoneManagerServiceClient`, `XceiverClientProtocolServiceClient` and their servers.
 
+pub mod checksum;
+pub mod hrpc;
+pub mod invocation;
+
 mod generated {
     // What protobuf names as it does, and code that nobody edits.
     #![allow(
