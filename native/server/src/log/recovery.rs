@@ -1,0 +1,175 @@
+//! What a log folder holds after a crash: reads every record once and tells a torn end from damage.
+//!
+//! A record that does not read back is a torn end only if it is in the last segment and its index is above every durable index that
+//! any record behind it tells. Everything else was fsynced once, so something has destroyed it: the open is refused.
+
+use super::record::{self, Found, Record};
+use super::segment::{self, Head, Segment};
+use super::LogError;
+use bytes::Bytes;
+use std::fs::OpenOptions;
+use std::path::{Path, PathBuf};
+
+/// The end of the log that a crash left incomplete, and that was cut.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Torn {
+    /// The segment.
+    pub path: PathBuf,
+    /// Bytes that were kept.
+    pub kept: u64,
+    /// Bytes that were cut.
+    pub cut: u64,
+}
+
+/// The log as it was found.
+#[derive(Debug)]
+pub(crate) struct Recovered {
+    /// All segments, none empty of records but perhaps the last.
+    pub(crate) segments: Vec<Segment>,
+    /// Term of the last record; 0 without one.
+    pub(crate) last_term: u64,
+    /// Index of the last record; one less than the first segment's index without one.
+    pub(crate) last_index: u64,
+    /// What was cut.
+    pub(crate) torn: Option<Torn>,
+}
+
+/// Reads and checks the whole log, and cuts a torn end off it, durably.
+pub(crate) fn recover(dir: &Path) -> Result<Recovered, LogError> {
+    let mut segments = segment::list(dir)?;
+    let mut torn = None;
+    let mut end: Option<(u64, u64)> = None;
+    for at in 0..segments.len() {
+        let last = at + 1 == segments.len();
+        let segment = segments[at].clone();
+        let bytes = Bytes::from(std::fs::read(&segment.path).map_err(LogError::io("reading", &segment.path))?);
+        if let Err(bad) = check_header(&segment, &bytes) {
+            if last && matches!(bad, LogError::Damaged { .. }) && bytes.len() <= segment::HEADER {
+                remove(dir, &segment)?;
+                torn = Some(Torn { path: segment.path, kept: 0, cut: segment.bytes });
+                segments.pop();
+                break;
+            }
+            return Err(bad);
+        }
+        if let Some((_, index)) = end
+            && segment.first != index + 1
+        {
+            let detail = format!("it begins at {}, the segment before ends at {index}", segment.first);
+            return Err(LogError::Gap { path: segment.path, detail });
+        }
+        let (term, before) = end.unwrap_or((0, segment.first.saturating_sub(1)));
+        let scan = scan(&segment, &bytes, term, before)?;
+        if scan.good < segment.bytes {
+            let damaged = |detail| LogError::Damaged { path: segment.path.clone(), offset: scan.good, detail };
+            if !last {
+                return Err(damaged(format!("{} (this is not the last segment)", scan.why)));
+            }
+            let from = usize::try_from(scan.good).unwrap_or(bytes.len());
+            if let Some(durable) = highest_durable(&bytes.slice(from..), scan.index)
+                && durable > scan.index
+            {
+                return Err(damaged(format!("{}, and a record behind it says that {durable} was durable", scan.why)));
+            }
+            cut(&segment, scan.good)?;
+            torn = Some(Torn { path: segment.path.clone(), kept: scan.good, cut: segment.bytes - scan.good });
+            segments[at].bytes = scan.good;
+        }
+        end = Some((scan.term, scan.index));
+    }
+    // What a killed process wrote and did not sync reads back, but is not durable yet.
+    if let Some(last) = segments.last() {
+        sync(last)?;
+    }
+    let (last_term, last_index) = end.unwrap_or((0, 0));
+    Ok(Recovered { segments, last_term, last_index, torn })
+}
+
+struct Scan {
+    /// Bytes up to the end of the last good record.
+    good: u64,
+    /// Term of the last good record.
+    term: u64,
+    /// Index of the last good record.
+    index: u64,
+    /// Why the next one is not good.
+    why: String,
+}
+
+/// Reads records until the end or the first bad one.
+///
+/// A record with a good checksum in a wrong place is damage wherever it stands: no crash writes one.
+fn scan(segment: &Segment, bytes: &Bytes, term: u64, index: u64) -> Result<Scan, LogError> {
+    let mut scan = Scan { good: segment::HEADER as u64, term, index, why: String::new() };
+    let mut at = segment::HEADER;
+    loop {
+        match Record::decode(&bytes.slice(at..)) {
+            Found::End => return Ok(scan),
+            Found::Bad(why) => return Ok(Scan { why, ..scan }),
+            Found::Good(record, size) => {
+                if record.index != scan.index + 1 || record.term < scan.term || record.durable >= record.index {
+                    let detail = format!(
+                        "record {} of term {} stands behind record {} of term {}",
+                        record.index, record.term, scan.index, scan.term
+                    );
+                    return Err(LogError::Damaged { path: segment.path.clone(), offset: scan.good, detail });
+                }
+                at += size;
+                scan = Scan { good: at as u64, term: record.term, index: record.index, why: String::new() };
+            }
+        }
+    }
+}
+
+/// The highest durable index in any good record behind a bad one, wherever it begins.
+fn highest_durable(bytes: &Bytes, behind: u64) -> Option<u64> {
+    let mut highest = None;
+    let mut at = 1;
+    while at + record::HEADER <= bytes.len() {
+        // Cheap look first: the index must follow the last good one, and by no more than the file could hold.
+        let index = index_at(bytes, at);
+        let plausible = index > behind && index - behind <= bytes.len() as u64;
+        match plausible.then(|| Record::decode(&bytes.slice(at..))) {
+            Some(Found::Good(record, size)) => {
+                highest = highest.max(Some(record.durable));
+                at += size;
+            }
+            _ => at += 1,
+        }
+    }
+    highest
+}
+
+fn index_at(bytes: &Bytes, at: usize) -> u64 {
+    let mut index = [0; 8];
+    index.copy_from_slice(&bytes[at + 16..at + 24]);
+    u64::from_le_bytes(index)
+}
+
+fn check_header(segment: &Segment, bytes: &Bytes) -> Result<(), LogError> {
+    let damaged = |detail: String| LogError::Damaged { path: segment.path.clone(), offset: 0, detail };
+    match segment::read_header(bytes) {
+        Head::Good(first) if first == segment.first => Ok(()),
+        Head::Good(first) => Err(damaged(format!("the header says that the first index is {first}"))),
+        Head::Version(found) => {
+            Err(LogError::Version { path: segment.path.clone(), found, known: segment::VERSION })
+        }
+        Head::Bad => Err(damaged("the header does not read back".to_owned())),
+    }
+}
+
+fn cut(segment: &Segment, length: u64) -> Result<(), LogError> {
+    let file = OpenOptions::new().write(true).open(&segment.path).map_err(LogError::io("opening", &segment.path))?;
+    file.set_len(length).map_err(LogError::io("cutting", &segment.path))?;
+    file.sync_all().map_err(LogError::io("syncing", &segment.path))
+}
+
+fn sync(segment: &Segment) -> Result<(), LogError> {
+    let file = OpenOptions::new().append(true).open(&segment.path).map_err(LogError::io("opening", &segment.path))?;
+    file.sync_all().map_err(LogError::io("syncing", &segment.path))
+}
+
+fn remove(dir: &Path, segment: &Segment) -> Result<(), LogError> {
+    std::fs::remove_file(&segment.path).map_err(LogError::io("removing", &segment.path))?;
+    segment::sync_dir(dir)
+}

@@ -1,0 +1,118 @@
+//! One segment: a file with a header and the records behind it, named after its first index.
+//!
+//! ```text
+//! 0   magic        8 bytes, "APNDLOG" and a zero
+//! 8   version      u32
+//! 12  first index  u64
+//! 20  crc32c       u32, of the bytes before it
+//! 24  records
+//! ```
+
+use super::LogError;
+use bytes::{Buf, BufMut};
+use crc_fast::CrcAlgorithm;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Bytes before the first record.
+pub(crate) const HEADER: usize = 24;
+/// The format that this server writes.
+pub(crate) const VERSION: u32 = 1;
+const MAGIC: &[u8; 8] = b"APNDLOG\0";
+
+/// A segment in the folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Segment {
+    /// Index of its first record.
+    pub(crate) first: u64,
+    /// Bytes of the file.
+    pub(crate) bytes: u64,
+    /// The file.
+    pub(crate) path: PathBuf,
+}
+
+/// What a segment's first bytes are.
+pub(crate) enum Head {
+    /// A header with this first index.
+    Good(u64),
+    /// Of another version.
+    Version(u32),
+    /// No header.
+    Bad,
+}
+
+pub(crate) fn path_of(dir: &Path, first: u64) -> PathBuf {
+    dir.join(format!("{first:020}.log"))
+}
+
+fn crc(bytes: &[u8]) -> u32 {
+    u32::try_from(crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes)).unwrap_or_default()
+}
+
+fn header(first: u64) -> Vec<u8> {
+    let mut out = Vec::with_capacity(HEADER);
+    out.put_slice(MAGIC);
+    out.put_u32_le(VERSION);
+    out.put_u64_le(first);
+    let sum = crc(&out);
+    out.put_u32_le(sum);
+    out
+}
+
+pub(crate) fn read_header(bytes: &[u8]) -> Head {
+    let Some(mut head) = bytes.get(..HEADER) else { return Head::Bad };
+    let sum = crc(&head[..HEADER - 4]);
+    if &head[..8] != MAGIC {
+        return Head::Bad;
+    }
+    head.advance(8);
+    let (version, first, expected) = (head.get_u32_le(), head.get_u64_le(), head.get_u32_le());
+    if sum != expected {
+        return Head::Bad;
+    }
+    if version == VERSION { Head::Good(first) } else { Head::Version(version) }
+}
+
+/// Makes an empty segment. File and folder are synced before it returns.
+pub(crate) fn create(dir: &Path, first: u64) -> Result<(Segment, File), LogError> {
+    let path = path_of(dir, first);
+    let mut file = OpenOptions::new()
+        .append(true)
+        .create_new(true)
+        .open(&path)
+        .map_err(LogError::io("creating", &path))?;
+    file.write_all(&header(first)).map_err(LogError::io("writing", &path))?;
+    file.sync_all().map_err(LogError::io("syncing", &path))?;
+    sync_dir(dir)?;
+    Ok((Segment { first, bytes: HEADER as u64, path }, file))
+}
+
+/// Makes the names in `dir` durable.
+pub(crate) fn sync_dir(dir: &Path) -> Result<(), LogError> {
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(LogError::io("syncing", dir))
+}
+
+/// The segments in `dir` by their names, lowest first index first.
+pub(crate) fn list(dir: &Path) -> Result<Vec<Segment>, LogError> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(LogError::io("listing", dir))? {
+        let entry = entry.map_err(LogError::io("listing", dir))?;
+        let name = entry.file_name();
+        let first = name
+            .to_str()
+            .and_then(|name| name.strip_suffix(".log"))
+            .filter(|digits| digits.len() == 20)
+            .and_then(|digits| digits.parse::<u64>().ok());
+        let path = entry.path();
+        match first {
+            Some(first) => {
+                let bytes = entry.metadata().map_err(LogError::io("reading the size of", &path))?.len();
+                found.push(Segment { first, bytes, path });
+            }
+            None => return Err(LogError::Gap { path, detail: "this is no segment, and nothing else belongs here".to_owned() }),
+        }
+    }
+    found.sort_by_key(|segment| segment.first);
+    Ok(found)
+}

@@ -1,0 +1,248 @@
+//! Whatever happens to the files, a log gives back an exact beginning of what was written, or refuses.
+
+use super::*;
+use bytes::Bytes;
+use proptest::prelude::*;
+use std::fs;
+
+const SEGMENT: u64 = 300;
+
+fn payload(index: u64, length: usize) -> Bytes {
+    Bytes::from((0..length).map(|at| u8::try_from((at as u64 * 7 + index) % 251).unwrap()).collect::<Vec<u8>>())
+}
+
+/// Writes one record for each length; syncs after each, as the consensus does.
+fn write(dir: &Path, lengths: &[usize], segment_bytes: u64) {
+    let (mut log, torn) = Log::open(dir, segment_bytes).unwrap();
+    assert_eq!(torn, None);
+    for length in lengths {
+        let index = log.last_index() + 1;
+        log.append(1, Kind::Entry, payload(index, *length)).unwrap();
+        log.sync().unwrap();
+    }
+}
+
+fn read(log: &Log, from: u64) -> Vec<Record> {
+    log.reader(from).collect::<Result<_, _>>().unwrap()
+}
+
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+fn copy(from: &Path, to: &Path) {
+    let _ = fs::remove_dir_all(to);
+    fs::create_dir_all(to).unwrap();
+    for file in files(from) {
+        fs::copy(&file, to.join(file.file_name().unwrap())).unwrap();
+    }
+}
+
+/// Opens and checks that what is there is a beginning of `lengths`; gives how many records.
+fn beginning(dir: &Path, lengths: &[usize]) -> Result<usize, LogError> {
+    let (log, _) = Log::open(dir, SEGMENT)?;
+    let records = read(&log, 0);
+    for (at, record) in records.iter().enumerate() {
+        assert_eq!(record.index, at as u64 + 1);
+        assert_eq!(record.payload, payload(record.index, lengths[at]));
+    }
+    assert_eq!(log.last_index(), records.len() as u64);
+    Ok(records.len())
+}
+
+#[test]
+fn records_come_back_across_segments_and_opens() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), &[100; 5], SEGMENT);
+    write(dir.path(), &[100; 5], SEGMENT);
+    assert!(files(dir.path()).len() > 2);
+    let (log, _) = Log::open(dir.path(), SEGMENT).unwrap();
+    assert_eq!((log.first_index(), log.last_index(), log.durable_index(), log.last_term()), (1, 10, 10, 1));
+    assert_eq!(read(&log, 7).iter().map(|record| record.index).collect::<Vec<_>>(), [7, 8, 9, 10]);
+    assert_eq!(read(&log, 11), []);
+    assert_eq!(read(&log, 3)[0].durable, 2);
+}
+
+#[test]
+fn a_reader_ends_where_the_log_ended_when_it_was_made() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), &[10; 3], SEGMENT);
+    let (mut log, _) = Log::open(dir.path(), SEGMENT).unwrap();
+    let reader = log.reader(1);
+    log.append(1, Kind::Entry, payload(4, 10)).unwrap();
+    assert_eq!(reader.count(), 3);
+}
+
+#[test]
+fn cutting_removes_whole_segments_below_the_index_and_keeps_the_last() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), &[100; 10], SEGMENT);
+    let (mut log, _) = Log::open(dir.path(), SEGMENT).unwrap();
+    let before = log.bytes();
+    let freed = log.cut(5).unwrap();
+    assert!(freed > 0 && log.first_index() <= 5 && log.first_index() > 1);
+    assert_eq!(log.bytes(), before - freed);
+    log.cut(1_000).unwrap();
+    drop(log);
+    let (mut log, _) = Log::open(dir.path(), SEGMENT).unwrap();
+    assert_eq!(files(dir.path()).len(), 1);
+    assert_eq!(log.last_index(), 10);
+    assert_eq!(log.append(1, Kind::Entry, payload(11, 5)).unwrap(), 11);
+}
+
+#[test]
+fn truncated_at_any_byte_the_log_is_an_exact_beginning() {
+    let lengths = [0, 40, 1, 120, 90, 0, 33, 60];
+    let (dir, image) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    write(dir.path(), &lengths, SEGMENT);
+    let last = files(dir.path()).pop().unwrap();
+    let whole = fs::read(&last).unwrap();
+    let first = segment::list(dir.path()).unwrap().pop().unwrap().first;
+    let in_last = lengths.len() - usize::try_from(first - 1).unwrap();
+    for length in 0..whole.len() {
+        copy(dir.path(), image.path());
+        fs::write(image.path().join(last.file_name().unwrap()), &whole[..length]).unwrap();
+        let kept = beginning(image.path(), &lengths).unwrap();
+        assert!(kept >= lengths.len() - in_last && kept < lengths.len(), "cut to {length}: {kept}");
+        // The cut is durable: a second open finds nothing to cut, and writing goes on at the next index.
+        let (mut log, torn) = Log::open(image.path(), SEGMENT).unwrap();
+        assert_eq!(torn, None);
+        assert_eq!(log.append(1, Kind::Entry, Bytes::new()).unwrap(), kept as u64 + 1);
+    }
+}
+
+#[test]
+fn a_flipped_byte_is_refused_unless_it_hits_the_last_record() {
+    let lengths = [30, 40, 1, 120, 90, 0, 33, 60];
+    let (dir, image) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    write(dir.path(), &lengths, SEGMENT);
+    let all = files(dir.path());
+    for file in &all {
+        let whole = fs::read(file).unwrap();
+        let last_record = whole.len() - (super::record::HEADER + 60);
+        for at in 0..whole.len() {
+            copy(dir.path(), image.path());
+            let mut broken = whole.clone();
+            broken[at] ^= 0x40;
+            fs::write(image.path().join(file.file_name().unwrap()), &broken).unwrap();
+            let torn = file == all.last().unwrap() && at >= last_record;
+            match beginning(image.path(), &lengths) {
+                Ok(kept) => assert!(torn && kept == lengths.len() - 1, "byte {at} of {}", file.display()),
+                Err(error) => {
+                    assert!(!torn, "byte {at} of {}: {error}", file.display());
+                    // A refusal changes nothing.
+                    assert_eq!(fs::read(image.path().join(file.file_name().unwrap())).unwrap(), broken);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_hole_of_zeros_before_durable_records_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), &[50; 6], 10_000);
+    let file = files(dir.path()).remove(0);
+    let mut bytes = fs::read(&file).unwrap();
+    let record = super::record::HEADER + 50;
+    bytes[segment::HEADER + record..segment::HEADER + 3 * record].fill(0);
+    fs::write(&file, bytes).unwrap();
+    match Log::open(dir.path(), 10_000) {
+        Err(LogError::Damaged { offset, .. }) => assert_eq!(offset, (segment::HEADER + record) as u64),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn unsynced_records_lost_out_of_order_are_a_torn_end() {
+    let dir = tempfile::tempdir().unwrap();
+    {
+        let (mut log, _) = Log::open(dir.path(), 10_000).unwrap();
+        log.append(1, Kind::Entry, payload(1, 50)).unwrap();
+        log.sync().unwrap();
+        for index in 2..5 {
+            log.append(1, Kind::Entry, payload(index, 50)).unwrap();
+        }
+    }
+    let file = files(dir.path()).remove(0);
+    let mut bytes = fs::read(&file).unwrap();
+    let record = super::record::HEADER + 50;
+    bytes[segment::HEADER + record..segment::HEADER + 2 * record].fill(0);
+    fs::write(&file, &bytes).unwrap();
+    let (log, torn) = Log::open(dir.path(), 10_000).unwrap();
+    assert_eq!(log.last_index(), 1);
+    assert_eq!(torn.unwrap().cut, 3 * record as u64);
+}
+
+#[test]
+fn a_missing_segment_a_foreign_file_and_a_newer_format_are_refused() {
+    let (dir, image) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    write(dir.path(), &[100; 10], SEGMENT);
+    copy(dir.path(), image.path());
+    fs::remove_file(&files(image.path())[1]).unwrap();
+    assert!(matches!(Log::open(image.path(), SEGMENT), Err(LogError::Gap { .. })));
+
+    copy(dir.path(), image.path());
+    fs::write(image.path().join("notes.txt"), b"?").unwrap();
+    assert!(matches!(Log::open(image.path(), SEGMENT), Err(LogError::Gap { .. })));
+
+    copy(dir.path(), image.path());
+    let first = &files(image.path())[0];
+    let mut bytes = fs::read(first).unwrap();
+    bytes[8] = 2;
+    let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &bytes[..20]);
+    bytes[20..24].copy_from_slice(&u32::try_from(sum).unwrap().to_le_bytes());
+    fs::write(first, bytes).unwrap();
+    assert!(matches!(Log::open(image.path(), SEGMENT), Err(LogError::Version { found: 2, known: 1, .. })));
+}
+
+#[test]
+fn a_record_that_is_too_large_leaves_the_log_usable() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut log, _) = Log::open(dir.path(), SEGMENT).unwrap();
+    let large = Bytes::from(vec![0; MAX_PAYLOAD + 1]);
+    assert!(matches!(log.append(1, Kind::Entry, large), Err(LogError::TooLarge { .. })));
+    assert_eq!(log.append(1, Kind::Entry, Bytes::new()).unwrap(), 1);
+}
+
+#[test]
+fn a_failed_write_poisons() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut log, _) = Log::open(dir.path(), 1).unwrap();
+    log.append(1, Kind::Entry, Bytes::new()).unwrap();
+    // The next record needs a new segment, whose file exists already.
+    fs::write(segment::path_of(dir.path(), 2), b"in the way").unwrap();
+    assert!(matches!(log.append(1, Kind::Entry, Bytes::new()), Err(LogError::Io { .. })));
+    assert!(matches!(log.append(1, Kind::Entry, Bytes::new()), Err(LogError::Poisoned)));
+    assert!(matches!(log.sync(), Err(LogError::Poisoned)));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn any_damage_gives_a_beginning_or_a_refusal(
+        lengths in proptest::collection::vec(0usize..200, 1..12),
+        cut in any::<prop::sample::Index>(),
+        flips in proptest::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), 1u8..=255), 0..4),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        write(dir.path(), &lengths, SEGMENT);
+        let all = files(dir.path());
+        for (file, at, mask) in flips {
+            let file = file.get(&all);
+            let mut bytes = fs::read(file).unwrap();
+            let at = at.index(bytes.len());
+            bytes[at] ^= mask;
+            fs::write(file, bytes).unwrap();
+        }
+        let last = all.last().unwrap();
+        let bytes = fs::read(last).unwrap();
+        fs::write(last, &bytes[..cut.index(bytes.len() + 1)]).unwrap();
+        if let Ok(kept) = beginning(dir.path(), &lengths) {
+            prop_assert!(kept <= lengths.len());
+        }
+    }
+}

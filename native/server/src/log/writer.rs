@@ -1,0 +1,219 @@
+//! Appending, syncing, cutting and reading back.
+
+use super::record::{Found, Kind, Record};
+use super::recovery::{self, Torn};
+use super::segment::{self, Segment};
+use super::LogError;
+use bytes::Bytes;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// The log in one folder. One owner writes; nobody else may touch the folder meanwhile.
+///
+/// After an error of [`Log::append`] or [`Log::sync`] every later call answers [`LogError::Poisoned`]: what the disk holds is not
+/// known, and a second fsync that succeeds would prove nothing.
+#[derive(Debug)]
+pub struct Log {
+    dir: PathBuf,
+    segment_bytes: u64,
+    segments: Vec<Segment>,
+    file: Option<File>,
+    last_term: u64,
+    last_index: u64,
+    durable: u64,
+    poisoned: bool,
+    buffer: Vec<u8>,
+}
+
+impl Log {
+    /// Opens the log in `dir`, which must exist, checks all of it, and cuts a torn end; a new segment begins after `segment_bytes`.
+    ///
+    /// # Errors
+    /// [`LogError`]; damage leaves the folder as it was.
+    pub fn open(dir: &Path, segment_bytes: u64) -> Result<(Log, Option<Torn>), LogError> {
+        let found = recovery::recover(dir)?;
+        let file = match found.segments.last() {
+            Some(last) => Some(
+                OpenOptions::new().append(true).open(&last.path).map_err(LogError::io("opening", &last.path))?,
+            ),
+            None => None,
+        };
+        let log = Log {
+            dir: dir.to_owned(),
+            segment_bytes,
+            segments: found.segments,
+            file,
+            last_term: found.last_term,
+            last_index: found.last_index,
+            durable: found.last_index,
+            poisoned: false,
+            buffer: Vec::new(),
+        };
+        Ok((log, found.torn))
+    }
+
+    /// Index of the first record that is kept; one more than [`Log::last_index`] when there is none.
+    #[must_use]
+    pub fn first_index(&self) -> u64 {
+        self.segments.first().map_or(self.last_index + 1, |segment| segment.first)
+    }
+
+    /// Index of the last record written; 0 before the first.
+    #[must_use]
+    pub fn last_index(&self) -> u64 {
+        self.last_index
+    }
+
+    /// Term of the last record written; 0 before the first.
+    #[must_use]
+    pub fn last_term(&self) -> u64 {
+        self.last_term
+    }
+
+    /// The highest index that is fsynced.
+    #[must_use]
+    pub fn durable_index(&self) -> u64 {
+        self.durable
+    }
+
+    /// Bytes of all segments.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.bytes).sum()
+    }
+
+    /// Writes one record at the next index and gives that. It is not durable before [`Log::sync`].
+    ///
+    /// # Errors
+    /// [`LogError`]; all but [`LogError::TooLarge`] poison the log.
+    pub fn append(&mut self, term: u64, kind: Kind, payload: Bytes) -> Result<u64, LogError> {
+        self.alive()?;
+        let index = self.last_index + 1;
+        self.buffer.clear();
+        Record { term, index, durable: self.durable, kind, payload }.encode(&mut self.buffer)?;
+        self.poisoned = true;
+        if self.segments.last().is_none_or(|segment| segment.bytes >= self.segment_bytes) {
+            self.roll(index)?;
+        }
+        let (Some(file), Some(segment)) = (self.file.as_mut(), self.segments.last_mut()) else {
+            return Err(LogError::Poisoned);
+        };
+        file.write_all(&self.buffer).map_err(LogError::io("writing", &segment.path))?;
+        segment.bytes += self.buffer.len() as u64;
+        self.last_index = index;
+        self.last_term = term;
+        self.poisoned = false;
+        Ok(index)
+    }
+
+    /// Makes every record written so far durable.
+    ///
+    /// # Errors
+    /// [`LogError`]; it poisons the log, and the process should end.
+    pub fn sync(&mut self) -> Result<(), LogError> {
+        self.alive()?;
+        if self.durable == self.last_index {
+            return Ok(());
+        }
+        self.sync_file()?;
+        self.durable = self.last_index;
+        Ok(())
+    }
+
+    /// Removes whole segments of which every record has an index below `index`, oldest first. The last segment always stays.
+    /// Gives the bytes freed.
+    ///
+    /// # Errors
+    /// [`LogError`]; some of the segments may be gone already, which the next open accepts.
+    pub fn cut(&mut self, index: u64) -> Result<u64, LogError> {
+        let mut freed = 0;
+        while let [first, second, ..] = self.segments.as_slice()
+            && second.first <= index
+        {
+            std::fs::remove_file(&first.path).map_err(LogError::io("removing", &first.path))?;
+            freed += first.bytes;
+            self.segments.remove(0);
+            segment::sync_dir(&self.dir)?;
+        }
+        Ok(freed)
+    }
+
+    /// Reads records from `index` on, as far as they are written now.
+    #[must_use]
+    pub fn reader(&self, index: u64) -> LogReader {
+        let mut segments = self.segments.clone();
+        let skip = segments.iter().rposition(|segment| segment.first <= index).unwrap_or(0);
+        segments.drain(..skip);
+        segments.reverse();
+        LogReader { segments, bytes: Bytes::new(), at: 0, path: self.dir.clone(), from: index }
+    }
+
+    fn alive(&self) -> Result<(), LogError> {
+        if self.poisoned { Err(LogError::Poisoned) } else { Ok(()) }
+    }
+
+    fn sync_file(&mut self) -> Result<(), LogError> {
+        if let (Some(file), Some(segment)) = (&self.file, self.segments.last()) {
+            self.poisoned = true;
+            file.sync_data().map_err(LogError::io("syncing", &segment.path))?;
+            self.poisoned = false;
+        }
+        Ok(())
+    }
+
+    /// Everything before is synced first: recovery takes a bad record in any but the last segment for damage.
+    fn roll(&mut self, first: u64) -> Result<(), LogError> {
+        self.sync_file()?;
+        self.poisoned = true;
+        let (segment, file) = segment::create(&self.dir, first)?;
+        self.segments.push(segment);
+        self.file = Some(file);
+        Ok(())
+    }
+}
+
+/// Records in the order of their indexes. Ends behind the last that was written when it was made.
+#[derive(Debug)]
+pub struct LogReader {
+    /// What is still to be read, the next one last.
+    segments: Vec<Segment>,
+    bytes: Bytes,
+    at: usize,
+    path: PathBuf,
+    from: u64,
+}
+
+impl LogReader {
+    fn read(&mut self) -> Result<Option<Record>, LogError> {
+        loop {
+            match Record::decode(&self.bytes.slice(self.at.min(self.bytes.len())..)) {
+                Found::Good(record, size) => {
+                    self.at += size;
+                    if record.index >= self.from {
+                        return Ok(Some(record));
+                    }
+                }
+                Found::Bad(detail) => {
+                    return Err(LogError::Damaged { path: self.path.clone(), offset: self.at as u64, detail });
+                }
+                Found::End => {
+                    let Some(segment) = self.segments.pop() else { return Ok(None) };
+                    let bytes = std::fs::read(&segment.path).map_err(LogError::io("reading", &segment.path))?;
+                    let end = usize::try_from(segment.bytes).unwrap_or(usize::MAX).min(bytes.len());
+                    self.bytes = Bytes::from(bytes).slice(..end);
+                    self.at = segment::HEADER;
+                    self.path = segment.path;
+                }
+            }
+        }
+    }
+}
+
+impl Iterator for LogReader {
+    type Item = Result<Record, LogError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.read().transpose()
+    }
+}
