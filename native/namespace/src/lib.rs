@@ -8,10 +8,13 @@
 
 pub mod command;
 pub mod ids;
+pub mod machine;
+pub mod read;
 pub mod reply;
 pub mod rows;
 pub mod view;
 
 pub use command::{Command, Entry, Request, Stamp};
+pub use machine::{Applied, Machine, Position};
 pub use reply::{Refusal, RefusalKind, Reply};
 pub use rows::{Change, Keyspace, Rows, RowsError};

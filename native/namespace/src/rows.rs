@@ -38,17 +38,19 @@ pub enum Keyspace {
     DeletedFiles = 13,
     /// Roots of deleted trees that wait for the sweep, by deletion command number and ordinal.
     DeletedDirs = 14,
-    /// Decided answers by invocation.
+    /// Decided answers by invocation; a client's own row (its key without a sequence) keeps its answered mark.
     Dedupe = 15,
     /// Invocations by the lease time of their answer, for expiry.
     DedupeOrder = 16,
     /// Block holders by number.
     Holders = 17,
+    /// Where a bucket stands, by bucket id.
+    BucketPlaces = 18,
 }
 
 impl Keyspace {
     /// All keyspaces, in the order of their numbers.
-    pub const ALL: [Keyspace; 18] = [
+    pub const ALL: [Keyspace; 19] = [
         Keyspace::Meta,
         Keyspace::Volumes,
         Keyspace::Buckets,
@@ -67,6 +69,7 @@ impl Keyspace {
         Keyspace::Dedupe,
         Keyspace::DedupeOrder,
         Keyspace::Holders,
+        Keyspace::BucketPlaces,
     ];
 
     /// The name under which a store keeps the keyspace.
@@ -91,6 +94,7 @@ impl Keyspace {
             Keyspace::Dedupe => "dedupe",
             Keyspace::DedupeOrder => "dedupe-order",
             Keyspace::Holders => "holders",
+            Keyspace::BucketPlaces => "bucket-places",
         }
     }
 }
