@@ -1,7 +1,6 @@
 package io.libappend.fs;
 
 import java.io.Closeable;
-import java.io.FileNotFoundException;
 import java.io.IOException;
 import java.net.URI;
 import java.util.ArrayList;
@@ -21,12 +20,10 @@ import org.apache.hadoop.fs.CommonPathCapabilities;
 import org.apache.hadoop.fs.CreateFlag;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FSDataOutputStream;
-import org.apache.hadoop.fs.FileAlreadyExistsException;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.FsServerDefaults;
 import org.apache.hadoop.fs.Options.ChecksumOpt;
-import org.apache.hadoop.fs.ParentNotDirectoryException;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.RemoteIterator;
 import org.apache.hadoop.fs.impl.PathCapabilitiesSupport;
@@ -50,10 +47,11 @@ abstract class BaseFileSystem extends FileSystem {
   static final String READ_BUFFER_KEY = "libappend.read.buffer.size";
   static final int READ_BUFFER_DEFAULT = 64 * 1024;
 
+  private static final String REPLICATION_KEY = "ozone.replication";
   private static final String BLOCK_SIZE_KEY = "ozone.scm.block.size";
   private static final String BLOCK_SIZE_DEFAULT = "256MB";
   /** Settings with these prefixes go to the native client; everything else is Hadoop's own. */
-  private static final String[] NATIVE_PREFIXES = {"ozone.", "hdds.", "libappend."};
+  private static final String[] NATIVE_PREFIXES = {"ozone.", "hdds.", "ipc.", "libappend."};
 
   private final Set<Closeable> streams = Collections.newSetFromMap(new IdentityHashMap<>());
   private final AtomicBoolean closing = new AtomicBoolean();
@@ -66,6 +64,8 @@ abstract class BaseFileSystem extends FileSystem {
   private BufferPool writeBuffers;
   private int readBuffer;
   private long blockSize;
+  /** Copies that a caller gets who asks for none in particular; such a caller takes the server's choice. */
+  private short replication;
 
   /** Address of the server in a URI of this scheme, empty if the settings hold it. */
   abstract String serverOf(URI name) throws IOException;
@@ -88,8 +88,20 @@ abstract class BaseFileSystem extends FileSystem {
     writeBuffers = new BufferPool(positive(conf, WRITE_BUFFER_KEY, WRITE_BUFFER_DEFAULT));
     readBuffer = positive(conf, READ_BUFFER_KEY, READ_BUFFER_DEFAULT);
     blockSize = (long) conf.getStorageSize(BLOCK_SIZE_KEY, BLOCK_SIZE_DEFAULT, StorageUnit.BYTES);
+    replication = defaultReplication(conf.get(REPLICATION_KEY, "3"));
     NativeLoader.load();
     handle = Native.connect(server, user, nativeSettings(conf));
+  }
+
+  private static short defaultReplication(String configured) {
+    switch (configured) {
+      case "ONE":
+        return 1;
+      case "THREE":
+        return 3;
+      default:
+        return configured.matches("[0-9]{1,4}") ? Short.parseShort(configured) : 3;
+    }
   }
 
   private static int positive(Configuration conf, String key, int otherwise) {
@@ -100,17 +112,16 @@ abstract class BaseFileSystem extends FileSystem {
     return value;
   }
 
-  private static String[] nativeSettings(Configuration conf) {
-    List<String> pairs = new ArrayList<>();
+  private static String nativeSettings(Configuration conf) {
+    StringBuilder settings = new StringBuilder();
     for (Map.Entry<String, String> entry : conf) {
       for (String prefix : NATIVE_PREFIXES) {
         if (entry.getKey().startsWith(prefix)) {
-          pairs.add(entry.getKey());
-          pairs.add(conf.get(entry.getKey(), ""));
+          settings.append(entry.getKey()).append('\0').append(conf.get(entry.getKey(), "")).append('\0');
         }
       }
     }
-    return pairs.toArray(new String[0]);
+    return settings.toString();
   }
 
   @Override
@@ -178,20 +189,22 @@ abstract class BaseFileSystem extends FileSystem {
   @Override
   public FSDataOutputStream create(Path path, FsPermission permission, boolean overwrite, int bufferSize,
       short replication, long blockSize, Progressable progress) throws IOException {
-    return create(path, overwrite, true, replication, blockSize, progress);
+    return create(path, overwrite, true, replication, progress);
   }
 
   @Override
   public FSDataOutputStream createNonRecursive(Path path, FsPermission permission, EnumSet<CreateFlag> flags,
       int bufferSize, short replication, long blockSize, Progressable progress) throws IOException {
-    return create(path, flags.contains(CreateFlag.OVERWRITE), false, replication, blockSize, progress);
+    return create(path, flags.contains(CreateFlag.OVERWRITE), false, replication, progress);
   }
 
-  private FSDataOutputStream create(Path path, boolean overwrite, boolean parents, short replication, long blockSize,
+  /** The caller's block size and permission have no effect, as in Ozone's own file system. */
+  private FSDataOutputStream create(Path path, boolean overwrite, boolean parents, short replication,
       Progressable progress) throws IOException {
     statistics.incrementWriteOps(1);
     String name = serverPath(path);
-    return output(name, Native.create(open(), name, overwrite, parents, replication, blockSize), progress);
+    int copies = replication == this.replication ? 0 : replication;
+    return output(name, Native.create(open(), name, overwrite, parents, copies), progress);
   }
 
   @Override
@@ -234,7 +247,7 @@ abstract class BaseFileSystem extends FileSystem {
     if (exists && flags.contains(CreateFlag.APPEND)) {
       return append(path, flags, bufferSize, progress);
     }
-    return create(path, flags.contains(CreateFlag.OVERWRITE), true, replication, blockSize, progress);
+    return create(path, flags.contains(CreateFlag.OVERWRITE), true, replication, progress);
   }
 
   private FSDataOutputStream output(String name, long output, Progressable progress) throws IOException {
@@ -321,45 +334,10 @@ abstract class BaseFileSystem extends FileSystem {
     return Native.delete(open(), serverPath(path), recursive);
   }
 
-  /**
-   * Renames as HDFS does: into a destination that is a directory, and false for a missing source, a destination that is a
-   * file, a missing parent of the destination, and a directory moved below itself.
-   */
   @Override
   public boolean rename(Path source, Path destination) throws IOException {
     statistics.incrementWriteOps(1);
-    String from = serverPath(source);
-    String to = serverPath(destination);
-    if (from.equals(Path.SEPARATOR)) {
-      return false;
-    }
-    StatusPage.Entry target = find(to);
-    if (target != null && !target.directory) {
-      return from.equals(to);
-    }
-    if (target != null) {
-      String below = to.equals(Path.SEPARATOR) ? to : to + Path.SEPARATOR;
-      to = below + from.substring(from.lastIndexOf('/') + 1);
-    }
-    if (to.startsWith(from + Path.SEPARATOR)) {
-      return false;
-    }
-    try {
-      Native.rename(open(), from, to);
-      return true;
-    } catch (FileNotFoundException | FileAlreadyExistsException | ParentNotDirectoryException e) {
-      // No source, no parent for the destination, or something of that name inside the destination.
-      LOG.debug("rename {} to {}", from, to, e);
-      return false;
-    }
-  }
-
-  private StatusPage.Entry find(String name) throws IOException {
-    try {
-      return status(name);
-    } catch (FileNotFoundException e) {
-      return null;
-    }
+    return Native.rename(open(), serverPath(source), serverPath(destination));
   }
 
   private StatusPage.Entry status(String name) throws IOException {
@@ -460,10 +438,16 @@ abstract class BaseFileSystem extends FileSystem {
 
   @Override
   @Deprecated
+  public short getDefaultReplication() {
+    return replication;
+  }
+
+  @Override
+  @Deprecated
   public FsServerDefaults getServerDefaults() throws IOException {
     Configuration conf = getConf();
     return new FsServerDefaults(blockSize, conf.getInt("ozone.client.bytes.per.checksum", 16 * 1024),
-        writeBufferSize(), getDefaultReplication(), conf.getInt(
+        writeBufferSize(), replication, conf.getInt(
             CommonConfigurationKeysPublic.IO_FILE_BUFFER_SIZE_KEY,
             CommonConfigurationKeysPublic.IO_FILE_BUFFER_SIZE_DEFAULT),
         false, conf.getLong(CommonConfigurationKeysPublic.FS_TRASH_INTERVAL_KEY,

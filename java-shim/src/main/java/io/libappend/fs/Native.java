@@ -31,14 +31,21 @@ final class Native {
   static native int interfaceVersion();
 
   /**
+   * Throws the exception of a row of the library's error table, for the test that walks all of them.
+   *
+   * @return false after the last row
+   */
+  static native boolean throwRow(int row) throws IOException;
+
+  /**
    * Connects to a server.
    *
    * @param authority host and port, a service name, or empty to take the address from the settings
    * @param user name that the server sees
-   * @param settings names and values in turn
+   * @param settings names and values in turn, each followed by a NUL
    * @return handle of a file system, to be released by {@link #closeFileSystem}
    */
-  static native long connect(String authority, String user, String[] settings) throws IOException;
+  static native long connect(String authority, String user, String settings) throws IOException;
 
   /** Releases a file system. Streams that are still open fail from then on; unknown handles are ignored. */
   static native void closeFileSystem(long fileSystem);
@@ -60,8 +67,13 @@ final class Native {
   /** @return false if nothing was there to delete */
   static native boolean delete(long fileSystem, String path, boolean recursive) throws IOException;
 
-  /** Renames exactly: the destination must not exist and its parent must. */
-  static native void rename(long fileSystem, String source, String destination) throws IOException;
+  /**
+   * Renames with Hadoop's rules: into a destination that is a directory.
+   *
+   * @return false for a missing source, a destination that exists, a missing parent of the destination, and a directory moved
+   *     below itself
+   */
+  static native boolean rename(long fileSystem, String source, String destination) throws IOException;
 
   /** Sets times in milliseconds since the epoch; -1 leaves a time as it is. */
   static native void setTimes(long fileSystem, String path, long modified, long accessed) throws IOException;
@@ -96,11 +108,10 @@ final class Native {
    * Creates a file.
    *
    * @param replication wanted copies, 0 for the server's choice
-   * @param blockSize wanted block size in bytes, 0 for the server's choice
    * @return handle of an output stream at position 0
    */
-  static native long create(long fileSystem, String path, boolean overwrite, boolean parents, int replication,
-      long blockSize) throws IOException;
+  static native long create(long fileSystem, String path, boolean overwrite, boolean parents, int replication)
+      throws IOException;
 
   /** @return handle of an output stream that starts in a new block at the end of an existing file */
   static native long append(long fileSystem, String path) throws IOException;
@@ -108,7 +119,7 @@ final class Native {
   /** Position in the file of the stream's first byte: 0 for create, the file's length for append. */
   static native long outputStart(long output) throws IOException;
 
-  /** Bits {@code OUTPUT_…} that tell what this stream can do. */
+  /** Bits {@code OUTPUT_} that tell what this stream can do. */
   static native int outputTraits(long output) throws IOException;
 
   /** Takes bytes from a direct buffer at an absolute offset. They are the library's when the call returns. */
