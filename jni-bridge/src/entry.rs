@@ -62,7 +62,13 @@ pub(crate) fn interruptible<T>(
 fn take_interrupt(env: &mut Env<'_>) -> bool {
     // A frame of its own: a long wait looks often, and the native frame's references live until it ends.
     let looked: Result<bool, JniError> = env.with_local_frame(4, |env| {
-        env.call_static_method(jni_str!("java/lang/Thread"), jni_str!("interrupted"), jni_sig!("()Z"), &[])?.z()
+        env.call_static_method(
+            jni_str!("java/lang/Thread"),
+            jni_str!("interrupted"),
+            jni_sig!("()Z"),
+            &[],
+        )?
+        .z()
     });
     looked.unwrap_or(false)
 }
@@ -80,7 +86,12 @@ impl<T: Default> ErrorPolicy<T, Fault> for Throw {
         match &fault {
             Fault::Client(error) => {
                 let offset = error.bad_block().map_or(0, |bad| bad.offset_in_file);
-                throw(env, exception::of(error.kind(), *expects), &text(error), offset)?;
+                throw(
+                    env,
+                    exception::of(error.kind(), *expects),
+                    &text(error),
+                    offset,
+                )?;
             }
             Fault::Jni(JniError::JavaException) => {}
             Fault::Misuse(text) => throw(env, &exception::ILLEGAL_ARGUMENT, text, 0)?,
@@ -125,7 +136,12 @@ fn text(error: &append_client::Error) -> String {
     text
 }
 
-fn throw(env: &mut Env<'_>, exception: &Exception, text: &str, offset: u64) -> jni::errors::Result<()> {
+fn throw(
+    env: &mut Env<'_>,
+    exception: &Exception,
+    text: &str,
+    offset: u64,
+) -> jni::errors::Result<()> {
     let class = find(env, exception)?;
     let thrown = match exception.shape {
         Shape::Text => env.throw_new(class, JNIString::from(text)),
@@ -147,10 +163,15 @@ fn throw(env: &mut Env<'_>, exception: &Exception, text: &str, offset: u64) -> j
     }
 }
 
-fn find<'local>(env: &mut Env<'local>, exception: &Exception) -> jni::errors::Result<JClass<'local>> {
+fn find<'local>(
+    env: &mut Env<'local>,
+    exception: &Exception,
+) -> jni::errors::Result<JClass<'local>> {
     let first = env.find_class(JNIString::from(exception.class));
     match (first, exception.otherwise) {
-        (Err(JniError::NoClassDefFound { .. }), Some(otherwise)) => env.find_class(JNIString::from(otherwise)),
+        (Err(JniError::NoClassDefFound { .. }), Some(otherwise)) => {
+            env.find_class(JNIString::from(otherwise))
+        }
         (found, _) => found,
     }
 }
@@ -162,7 +183,11 @@ mod tests {
     use std::sync::LazyLock;
 
     static JVM: LazyLock<JavaVM> = LazyLock::new(|| {
-        let args = InitArgsBuilder::new().version(JNIVersion::V1_8).option("-Xcheck:jni").build().unwrap();
+        let args = InitArgsBuilder::new()
+            .version(JNIVersion::V1_8)
+            .option("-Xcheck:jni")
+            .build()
+            .unwrap();
         JavaVM::new(args).unwrap()
     });
 
@@ -197,17 +222,36 @@ mod tests {
     #[test]
     fn faults_become_exceptions() {
         let (_, thrown) = call::<i64>(|_| Err(Fault::Closed("the stream")));
-        assert_eq!(thrown.unwrap(), ("java.io.IOException".into(), "the stream is closed".into()));
+        assert_eq!(
+            thrown.unwrap(),
+            ("java.io.IOException".into(), "the stream is closed".into())
+        );
         let (_, thrown) = call::<i64>(|_| Err(Fault::Misuse("negative".into())));
-        assert_eq!(thrown.unwrap(), ("java.lang.IllegalArgumentException".into(), "negative".into()));
-        let (_, thrown) = call::<i64>(|_| Err(append_client::Error::invalid("bad: \u{1F600} \0 end").into()));
-        assert_eq!(thrown.unwrap(), ("java.lang.IllegalArgumentException".into(), "bad: \u{1F600} \0 end".into()));
+        assert_eq!(
+            thrown.unwrap(),
+            (
+                "java.lang.IllegalArgumentException".into(),
+                "negative".into()
+            )
+        );
+        let (_, thrown) =
+            call::<i64>(|_| Err(append_client::Error::invalid("bad: \u{1F600} \0 end").into()));
+        assert_eq!(
+            thrown.unwrap(),
+            (
+                "java.lang.IllegalArgumentException".into(),
+                "bad: \u{1F600} \0 end".into()
+            )
+        );
     }
 
     #[test]
     fn a_class_that_is_missing_has_a_substitute() {
-        static ROW: Exception =
-            Exception { class: "no/such/Class", otherwise: Some("java/io/EOFException"), shape: Shape::Text };
+        static ROW: Exception = Exception {
+            class: "no/such/Class",
+            otherwise: Some("java/io/EOFException"),
+            shape: Shape::Text,
+        };
         let (_, thrown) = call::<i64>(|_| Err(Fault::Row(&ROW)));
         assert_eq!(thrown.unwrap().0, "java.io.EOFException");
     }
@@ -218,7 +262,10 @@ mod tests {
             env.throw_new(jni_str!("java/io/EOFException"), jni_str!("first"))?;
             Ok(1)
         });
-        assert_eq!(thrown.unwrap(), ("java.io.EOFException".into(), "first".into()));
+        assert_eq!(
+            thrown.unwrap(),
+            ("java.io.EOFException".into(), "first".into())
+        );
     }
 
     #[test]

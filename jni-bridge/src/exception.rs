@@ -25,11 +25,19 @@ pub(crate) struct Exception {
 }
 
 const fn plain(class: &'static str) -> Exception {
-    Exception { class, otherwise: None, shape: Shape::Text }
+    Exception {
+        class,
+        otherwise: None,
+        shape: Shape::Text,
+    }
 }
 
 const fn of_hdfs(class: &'static str, otherwise: &'static str) -> Exception {
-    Exception { class, otherwise: Some(otherwise), shape: Shape::Text }
+    Exception {
+        class,
+        otherwise: Some(otherwise),
+        shape: Shape::Text,
+    }
 }
 
 pub(crate) const IO: Exception = plain("java/io/IOException");
@@ -48,9 +56,18 @@ pub(crate) const TABLE: &[(ErrorKind, Exception)] = &[
     (ErrorKind::ParentNotFound, NOT_FOUND),
     (ErrorKind::AlreadyExists, FILE_EXISTS),
     (ErrorKind::IsDirectory, FILE_EXISTS),
-    (ErrorKind::NotADirectory, plain("org/apache/hadoop/fs/ParentNotDirectoryException")),
-    (ErrorKind::DirectoryNotEmpty, plain("org/apache/hadoop/fs/PathIsNotEmptyDirectoryException")),
-    (ErrorKind::PermissionDenied, plain("org/apache/hadoop/security/AccessControlException")),
+    (
+        ErrorKind::NotADirectory,
+        plain("org/apache/hadoop/fs/ParentNotDirectoryException"),
+    ),
+    (
+        ErrorKind::DirectoryNotEmpty,
+        plain("org/apache/hadoop/fs/PathIsNotEmptyDirectoryException"),
+    ),
+    (
+        ErrorKind::PermissionDenied,
+        plain("org/apache/hadoop/security/AccessControlException"),
+    ),
     (
         ErrorKind::ReadOnly,
         of_hdfs(
@@ -72,14 +89,30 @@ pub(crate) const TABLE: &[(ErrorKind, Exception)] = &[
             "io/libappend/fs/AlreadyBeingCreatedException",
         ),
     ),
-    (ErrorKind::StaleSession, plain("io/libappend/fs/StaleSessionException")),
-    (ErrorKind::OutcomeUnknown, plain("io/libappend/fs/OutcomeUnknownException")),
+    (
+        ErrorKind::StaleSession,
+        plain("io/libappend/fs/StaleSessionException"),
+    ),
+    (
+        ErrorKind::OutcomeUnknown,
+        plain("io/libappend/fs/OutcomeUnknownException"),
+    ),
     (ErrorKind::Unsupported, UNSUPPORTED),
     (ErrorKind::Disabled, UNSUPPORTED),
-    (ErrorKind::QuotaExceeded, of_hdfs("org/apache/hadoop/hdfs/protocol/DSQuotaExceededException", NO_SPACE)),
+    (
+        ErrorKind::QuotaExceeded,
+        of_hdfs(
+            "org/apache/hadoop/hdfs/protocol/DSQuotaExceededException",
+            NO_SPACE,
+        ),
+    ),
     (
         ErrorKind::Checksum,
-        Exception { class: "org/apache/hadoop/fs/ChecksumException", otherwise: None, shape: Shape::TextAndOffset },
+        Exception {
+            class: "org/apache/hadoop/fs/ChecksumException",
+            otherwise: None,
+            shape: Shape::TextAndOffset,
+        },
     ),
     (ErrorKind::Timeout, plain("java/net/SocketTimeoutException")),
     (ErrorKind::Cancelled, INTERRUPTED),
@@ -88,7 +121,10 @@ pub(crate) const TABLE: &[(ErrorKind, Exception)] = &[
     (ErrorKind::Closed, IO),
     (ErrorKind::NoSpace, plain(NO_SPACE)),
     (ErrorKind::ConditionFailed, IO),
-    (ErrorKind::Unavailable, plain("org/apache/hadoop/ipc/RetriableException")),
+    (
+        ErrorKind::Unavailable,
+        plain("org/apache/hadoop/ipc/RetriableException"),
+    ),
     (ErrorKind::Protocol, IO),
     (ErrorKind::Io, IO),
 ];
@@ -105,10 +141,15 @@ pub(crate) enum Expects {
 
 /// The class for an error kind.
 pub(crate) fn of(kind: ErrorKind, expects: Expects) -> &'static Exception {
-    if expects == Expects::Existing && matches!(kind, ErrorKind::IsDirectory | ErrorKind::NotADirectory) {
+    if expects == Expects::Existing
+        && matches!(kind, ErrorKind::IsDirectory | ErrorKind::NotADirectory)
+    {
         return &NOT_FOUND;
     }
-    TABLE.iter().find(|(of, _)| *of == kind).map_or(&IO, |(_, exception)| exception)
+    TABLE
+        .iter()
+        .find(|(of, _)| *of == kind)
+        .map_or(&IO, |(_, exception)| exception)
 }
 
 #[cfg(test)]
@@ -129,6 +170,9 @@ mod tests {
         assert_eq!(of(ErrorKind::IsDirectory, Expects::Existing), &NOT_FOUND);
         assert_eq!(of(ErrorKind::NotADirectory, Expects::Existing), &NOT_FOUND);
         assert_eq!(of(ErrorKind::IsDirectory, Expects::Anything), &FILE_EXISTS);
-        assert_eq!(of(ErrorKind::PermissionDenied, Expects::Existing), of(ErrorKind::PermissionDenied, Expects::Anything));
+        assert_eq!(
+            of(ErrorKind::PermissionDenied, Expects::Existing),
+            of(ErrorKind::PermissionDenied, Expects::Anything)
+        );
     }
 }

@@ -14,7 +14,9 @@ use crate::status_page::{Entry, IS_DIRECTORY, IS_ENCRYPTED, IS_ERASURE_CODED, en
 use crate::{FILE_SYSTEMS, INPUTS, OUTPUTS};
 
 fn file_system(handle: jlong) -> Result<Arc<FileSystem>, Fault> {
-    FILE_SYSTEMS.get(handle).ok_or(Fault::Closed("the file system"))
+    FILE_SYSTEMS
+        .get(handle)
+        .ok_or(Fault::Closed("the file system"))
 }
 
 fn text(env: &Env<'_>, text: &JString<'_>) -> Result<String, Fault> {
@@ -91,7 +93,11 @@ pub(crate) extern "system" fn Java_io_libappend_fs_Native_list<'local>(
         let page = interruptible(env, |wait| fs.list_page(&path, &after, 0, wait))?;
         let listed = fs.resolve(&path)?;
         let entries = page.entries.iter().map(|status| {
-            let name = if status.path == listed { "" } else { status.name() };
+            let name = if status.path == listed {
+                ""
+            } else {
+                status.name()
+            };
             entry(status, name)
         });
         let page = encode(page.more, entries)?;
@@ -101,9 +107,11 @@ pub(crate) extern "system" fn Java_io_libappend_fs_Native_list<'local>(
 
 fn entry<'a>(status: &'a FileStatus, name: &'a str) -> Entry<'a> {
     let mut bits = 0;
-    for (set, bit) in
-        [(status.directory, IS_DIRECTORY), (status.encrypted, IS_ENCRYPTED), (status.erasure_coded, IS_ERASURE_CODED)]
-    {
+    for (set, bit) in [
+        (status.directory, IS_DIRECTORY),
+        (status.encrypted, IS_ENCRYPTED),
+        (status.erasure_coded, IS_ERASURE_CODED),
+    ] {
         if set {
             bits |= bit;
         }
@@ -169,7 +177,10 @@ pub(crate) extern "system" fn Java_io_libappend_fs_Native_rename<'local>(
         let source = text(env, &source)?;
         let destination = text(env, &destination)?;
         let outcome = interruptible(env, |wait| fs.rename_into(&source, &destination, wait))?;
-        Ok(matches!(outcome, RenameOutcome::Done | RenameOutcome::SameFile))
+        Ok(matches!(
+            outcome,
+            RenameOutcome::Done | RenameOutcome::SameFile
+        ))
     })
 }
 
@@ -241,9 +252,18 @@ pub(crate) extern "system" fn Java_io_libappend_fs_Native_create<'local>(
             0 => None,
             1 => Some(Replication::One),
             3 => Some(Replication::Three),
-            other => return Err(Fault::Misuse(format!("{path}: replication {other} is not supported, only 1 and 3"))),
+            other => {
+                return Err(Fault::Misuse(format!(
+                    "{path}: replication {other} is not supported, only 1 and 3"
+                )));
+            }
         };
-        let options = CreateOptions { overwrite, recursive: parents, replication, block_size: None };
+        let options = CreateOptions {
+            overwrite,
+            recursive: parents,
+            replication,
+            block_size: None,
+        };
         let stream = interruptible(env, |wait| fs.create(&path, &options, wait))?;
         OUTPUTS.insert(stream).ok_or(Fault::Handles)
     })
@@ -260,7 +280,10 @@ pub(crate) extern "system" fn Java_io_libappend_fs_Native_append<'local>(
     enter(env, Expects::Anything, |env| {
         let fs = file_system(handle)?;
         let path = text(env, &path)?;
-        let options = AppendOptions { new_block: true, create_if_missing: false };
+        let options = AppendOptions {
+            new_block: true,
+            create_if_missing: false,
+        };
         let stream = interruptible(env, |wait| fs.append(&path, &options, wait))?;
         OUTPUTS.insert(stream).ok_or(Fault::Handles)
     })

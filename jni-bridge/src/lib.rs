@@ -45,7 +45,10 @@ pub(crate) extern "system" fn Java_io_libappend_fs_Native_throwRow<'local>(
     row: jint,
 ) -> jboolean {
     enter(env, Expects::Anything, |_| {
-        match usize::try_from(row).ok().and_then(|row| exception::TABLE.get(row)) {
+        match usize::try_from(row)
+            .ok()
+            .and_then(|row| exception::TABLE.get(row))
+        {
             Some((_, exception)) => Err(Fault::Row(exception)),
             None => Ok(false),
         }

@@ -21,7 +21,12 @@ fn range(offset: jint, length: jint, size: usize) -> Result<(usize, usize), Faul
 }
 
 /// Start address of the range and its length.
-fn direct(env: &Env<'_>, buffer: &JByteBuffer<'_>, offset: jint, length: jint) -> Result<(*mut u8, usize), Fault> {
+fn direct(
+    env: &Env<'_>,
+    buffer: &JByteBuffer<'_>,
+    offset: jint,
+    length: jint,
+) -> Result<(*mut u8, usize), Fault> {
     let address = env.get_direct_buffer_address(buffer)?;
     let (offset, length) = range(offset, length, env.get_direct_buffer_capacity(buffer)?)?;
     // SAFETY: offset is at most the capacity of the memory that starts at address.
@@ -67,12 +72,18 @@ pub(crate) fn copy_out(
 ) -> Result<(), Fault> {
     let start = jint::try_from(offset).map_err(|_| misuse("offset beyond the array"))?;
     // SAFETY: i8 and u8 have the same size and alignment, and every bit pattern is valid for both.
-    let target = unsafe { std::slice::from_raw_parts_mut(target.as_mut_ptr().cast::<i8>(), target.len()) };
+    let target =
+        unsafe { std::slice::from_raw_parts_mut(target.as_mut_ptr().cast::<i8>(), target.len()) };
     Ok(array.get_region(env, start, target)?)
 }
 
 /// Copies bytes into an array.
-pub(crate) fn copy_in(env: &Env<'_>, array: &JByteArray<'_>, offset: usize, source: &[u8]) -> Result<(), Fault> {
+pub(crate) fn copy_in(
+    env: &Env<'_>,
+    array: &JByteArray<'_>,
+    offset: usize,
+    source: &[u8],
+) -> Result<(), Fault> {
     let start = jint::try_from(offset).map_err(|_| misuse("offset beyond the array"))?;
     // SAFETY: i8 and u8 have the same size and alignment, and every bit pattern is valid for both.
     let source = unsafe { std::slice::from_raw_parts(source.as_ptr().cast::<i8>(), source.len()) };
@@ -97,8 +108,17 @@ mod tests {
     fn ranges_outside_the_memory_are_refused() {
         assert_eq!(range(0, 0, 0).unwrap(), (0, 0));
         assert_eq!(range(3, 7, 10).unwrap(), (3, 7));
-        for (offset, length, size) in [(-1, 1, 10), (1, -1, 10), (4, 7, 10), (11, 0, 10), (i32::MAX, i32::MAX, 10)] {
-            assert!(matches!(range(offset, length, size), Err(Fault::Misuse(_))), "{offset} {length} {size}");
+        for (offset, length, size) in [
+            (-1, 1, 10),
+            (1, -1, 10),
+            (4, 7, 10),
+            (11, 0, 10),
+            (i32::MAX, i32::MAX, 10),
+        ] {
+            assert!(
+                matches!(range(offset, length, size), Err(Fault::Misuse(_))),
+                "{offset} {length} {size}"
+            );
         }
     }
 }

@@ -27,7 +27,12 @@ pub(crate) struct Registry<T> {
 
 impl<T> Registry<T> {
     pub(crate) const fn new() -> Self {
-        Self { inner: Mutex::new(Slots { slots: Vec::new(), free: Vec::new() }) }
+        Self {
+            inner: Mutex::new(Slots {
+                slots: Vec::new(),
+                free: Vec::new(),
+            }),
+        }
     }
 
     fn locked(&self) -> std::sync::MutexGuard<'_, Slots<T>> {
@@ -42,7 +47,10 @@ impl<T> Registry<T> {
             Some(slot) => slot,
             None => {
                 let slot = u32::try_from(table.slots.len()).ok()?;
-                table.slots.push(Slot { generation: 1, value: None });
+                table.slots.push(Slot {
+                    generation: 1,
+                    value: None,
+                });
                 slot
             }
         };
@@ -56,7 +64,11 @@ impl<T> Registry<T> {
         let (slot, generation) = split(handle)?;
         let table = self.locked();
         let entry = table.slots.get(slot)?;
-        if entry.generation == generation { entry.value.clone() } else { None }
+        if entry.generation == generation {
+            entry.value.clone()
+        } else {
+            None
+        }
     }
 
     /// Takes the value out; the handle is refused from now on.
@@ -97,7 +109,11 @@ mod tests {
         assert_eq!(table.remove(first).as_deref(), Some(&"first"));
         assert!(table.remove(first).is_none());
         let second = table.insert("second").unwrap();
-        assert_eq!(first & i64::from(u32::MAX), second & i64::from(u32::MAX), "the slot was not used again");
+        assert_eq!(
+            first & i64::from(u32::MAX),
+            second & i64::from(u32::MAX),
+            "the slot was not used again"
+        );
         assert!(table.get(first).is_none());
         assert!(table.remove(first).is_none());
         assert_eq!(table.get(second).as_deref(), Some(&"second"));
@@ -107,7 +123,15 @@ mod tests {
     fn numbers_that_were_never_given_out_are_refused() {
         let table = Registry::new();
         let real = table.insert(1).unwrap();
-        for wrong in [0, -1, i64::MIN, i64::MAX, real + 1, real + (1 << SLOT_BITS), real & i64::from(u32::MAX)] {
+        for wrong in [
+            0,
+            -1,
+            i64::MIN,
+            i64::MAX,
+            real + 1,
+            real + (1 << SLOT_BITS),
+            real & i64::from(u32::MAX),
+        ] {
             assert!(table.get(wrong).is_none(), "{wrong:#x}");
             assert!(table.remove(wrong).is_none(), "{wrong:#x}");
         }

@@ -24,7 +24,10 @@ pub(crate) struct Entry<'a> {
 }
 
 /// Encodes a page; `more` says that entries follow it.
-pub(crate) fn encode<'a>(more: bool, entries: impl ExactSizeIterator<Item = Entry<'a>>) -> Result<Vec<u8>, TooLong> {
+pub(crate) fn encode<'a>(
+    more: bool,
+    entries: impl ExactSizeIterator<Item = Entry<'a>>,
+) -> Result<Vec<u8>, TooLong> {
     let mut out = Vec::with_capacity(5 + entries.len() * 64);
     out.push(u8::from(more));
     let count = i32::try_from(entries.len()).map_err(|_| TooLong)?;

@@ -30,7 +30,9 @@ fn input(handle: jlong) -> Result<Arc<Reader>, Fault> {
 }
 
 fn output(handle: jlong) -> Result<Arc<WriteStream>, Fault> {
-    OUTPUTS.get(handle).ok_or(Fault::Closed("the output stream"))
+    OUTPUTS
+        .get(handle)
+        .ok_or(Fault::Closed("the output stream"))
 }
 
 fn position(value: jlong) -> Result<u64, Fault> {
@@ -38,7 +40,8 @@ fn position(value: jlong) -> Result<u64, Fault> {
 }
 
 fn java_long(value: u64) -> Result<jlong, Fault> {
-    jlong::try_from(value).map_err(|_| Fault::Misuse(String::from("the file is longer than Java can say")))
+    jlong::try_from(value)
+        .map_err(|_| Fault::Misuse(String::from("the file is longer than Java can say")))
 }
 
 /// What Java's read returns: -1 for nothing at the end.
@@ -74,7 +77,9 @@ pub(crate) extern "system" fn Java_io_libappend_fs_Native_readArray<'local>(
         let reader = input(handle)?;
         let (offset, length) = array_range(env, &target, offset, length)?;
         let from = position(from)?;
-        let bytes = interruptible(env, |wait| reader.bytes_at(from, length.min(READ_AT_MOST), wait))?;
+        let bytes = interruptible(env, |wait| {
+            reader.bytes_at(from, length.min(READ_AT_MOST), wait)
+        })?;
         copy_in(env, &target, offset, &bytes)?;
         read_result(bytes.len(), length)
     })
@@ -137,7 +142,9 @@ pub(crate) extern "system" fn Java_io_libappend_fs_Native_outputStart<'local>(
     _class: JClass<'local>,
     handle: jlong,
 ) -> jlong {
-    enter(env, Expects::Anything, |_| java_long(output(handle)?.start()))
+    enter(env, Expects::Anything, |_| {
+        java_long(output(handle)?.start())
+    })
 }
 
 /// `int outputTraits(long output)`
@@ -147,7 +154,13 @@ pub(crate) extern "system" fn Java_io_libappend_fs_Native_outputTraits<'local>(
     _class: JClass<'local>,
     handle: jlong,
 ) -> jint {
-    enter(env, Expects::Anything, |_| Ok(if output(handle)?.can_sync() { CAN_SYNC } else { 0 }))
+    enter(env, Expects::Anything, |_| {
+        Ok(if output(handle)?.can_sync() {
+            CAN_SYNC
+        } else {
+            0
+        })
+    })
 }
 
 /// `void writeDirect(long output, ByteBuffer source, int offset, int length)`
