@@ -304,7 +304,10 @@ abstract class BaseFileSystem extends FileSystem {
       failure = first(failure, e);
     } finally {
       closed = true;
-      Native.closeFileSystem(handle);
+      // Hadoop also closes a file system that could not be initialised, perhaps because the library is missing.
+      if (handle != 0) {
+        Native.closeFileSystem(handle);
+      }
     }
     if (failure != null) {
       throw failure;
