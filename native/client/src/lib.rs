@@ -13,6 +13,7 @@ pub mod blocking;
 pub mod config;
 pub mod error;
 pub mod filesystem;
+mod om;
 pub mod path;
 pub mod read;
 mod runtime;

@@ -180,31 +180,128 @@ pub fn retry(kind: ErrorKind) -> Retry {
     }
 }
 
-/// Every kind, for tests that walk the table.
-pub const KINDS: [ErrorKind; 25] = [
-    ErrorKind::NotFound,
-    ErrorKind::ParentNotFound,
-    ErrorKind::AlreadyExists,
-    ErrorKind::IsDirectory,
-    ErrorKind::NotADirectory,
-    ErrorKind::DirectoryNotEmpty,
-    ErrorKind::PermissionDenied,
-    ErrorKind::ReadOnly,
-    ErrorKind::Conflict,
-    ErrorKind::Recovering,
-    ErrorKind::StaleSession,
-    ErrorKind::OutcomeUnknown,
-    ErrorKind::Unsupported,
-    ErrorKind::Disabled,
-    ErrorKind::QuotaExceeded,
-    ErrorKind::Checksum,
-    ErrorKind::Timeout,
-    ErrorKind::Cancelled,
-    ErrorKind::Connect,
-    ErrorKind::InvalidArgument,
-    ErrorKind::Closed,
-    ErrorKind::NoSpace,
-    ErrorKind::ConditionFailed,
-    ErrorKind::Unavailable,
-    ErrorKind::Protocol,
-];
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind as K;
+
+    const KINDS: [K; 25] = [
+        K::NotFound,
+        K::ParentNotFound,
+        K::AlreadyExists,
+        K::IsDirectory,
+        K::NotADirectory,
+        K::DirectoryNotEmpty,
+        K::PermissionDenied,
+        K::ReadOnly,
+        K::Conflict,
+        K::Recovering,
+        K::StaleSession,
+        K::OutcomeUnknown,
+        K::Unsupported,
+        K::Disabled,
+        K::QuotaExceeded,
+        K::Checksum,
+        K::Timeout,
+        K::Cancelled,
+        K::Connect,
+        K::InvalidArgument,
+        K::Closed,
+        K::NoSpace,
+        K::ConditionFailed,
+        K::Unavailable,
+        K::Protocol,
+    ];
+
+    /// Numbers of Ozone's statuses that do not exist.
+    const GAPS: [i32; 3] = [22, 23, 51];
+
+    #[test]
+    fn every_status_of_the_wire_has_a_kind_and_an_errno() {
+        let mut seen = 0;
+        for number in -1..=2999 {
+            let Ok(status) = Status::try_from(number) else {
+                assert!(
+                    !(1..=103).contains(&number) || GAPS.contains(&number),
+                    "{number}"
+                );
+                continue;
+            };
+            seen += 1;
+            assert!(errno(of_status(status)) > 0, "{}", status.as_str_name());
+        }
+        assert_eq!(seen, 103 - GAPS.len());
+    }
+
+    #[test]
+    fn statuses_that_callers_decide_by() {
+        for (status, kind) in [
+            (Status::FileNotFound, K::NotFound),
+            (Status::KeyNotFound, K::NotFound),
+            (Status::VolumeNotFound, K::NotFound),
+            (Status::BucketNotFound, K::NotFound),
+            (Status::DirectoryNotFound, K::ParentNotFound),
+            (Status::FileAlreadyExists, K::AlreadyExists),
+            (Status::KeyAlreadyExists, K::AlreadyExists),
+            (Status::NotAFile, K::IsDirectory),
+            (Status::DirectoryNotEmpty, K::DirectoryNotEmpty),
+            (Status::PermissionDenied, K::PermissionDenied),
+            (Status::NotSupportedOperation, K::Unsupported),
+            (Status::FeatureNotEnabled, K::Disabled),
+            (Status::QuotaExceeded, K::QuotaExceeded),
+            (Status::KeyUnderLeaseSoftLimitPeriod, K::Conflict),
+            (Status::KeyUnderLeaseRecovery, K::Recovering),
+            (Status::Timeout, K::OutcomeUnknown),
+            (Status::InternalError, K::Io),
+        ] {
+            assert_eq!(of_status(status), kind, "{}", status.as_str_name());
+        }
+    }
+
+    #[test]
+    fn every_code_of_appending_has_a_kind() {
+        for number in 0..=100 {
+            let Ok(code) = AppendCode::try_from(number) else {
+                assert!(number > 17, "{number}");
+                continue;
+            };
+            assert_eq!(of_code(code).is_none(), code == AppendCode::Ok, "{number}");
+        }
+        for (code, kind) in [
+            (AppendCode::ConflictAppend, K::Conflict),
+            (AppendCode::ConflictOrdinary, K::Conflict),
+            (AppendCode::ConflictHsync, K::Conflict),
+            (AppendCode::Recovering, K::Recovering),
+            (AppendCode::Fenced, K::StaleSession),
+            (AppendCode::SessionUnknown, K::StaleSession),
+            (AppendCode::Invalidated, K::NotFound),
+            (AppendCode::Unreachable, K::NotFound),
+            (AppendCode::Unsupported, K::Unsupported),
+            (AppendCode::Disabled, K::Disabled),
+            (AppendCode::Uncertain, K::OutcomeUnknown),
+        ] {
+            assert_eq!(of_code(code), Some(kind));
+        }
+    }
+
+    #[test]
+    fn the_errnos_that_c_callers_test_for() {
+        for (kind, number) in [
+            (K::NotFound, libc::ENOENT),
+            (K::IsDirectory, libc::EISDIR),
+            (K::ReadOnly, libc::EROFS),
+            (K::PermissionDenied, libc::EACCES),
+            (K::Unsupported, libc::ENOTSUP),
+            (K::StaleSession, libc::ESTALE),
+            (K::QuotaExceeded, libc::EDQUOT),
+            (K::Closed, libc::EBADF),
+            (K::Cancelled, libc::EINTR),
+        ] {
+            assert_eq!(errno(kind), number);
+        }
+        for kind in KINDS {
+            assert!(errno(kind) > 0);
+            assert_eq!(retry(kind) == Retry::LookFirst, kind == K::OutcomeUnknown);
+        }
+    }
+}

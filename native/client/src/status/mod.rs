@@ -1,5 +1,7 @@
 //! What a file system tells about its files: plain data, filled from the server's answers.
 
+pub(crate) mod from_wire;
+
 use std::time::Duration;
 
 use crate::path::FsPath;

@@ -1,0 +1,396 @@
+//! The OM as its client sees it: one call in, one decided answer out, whatever connections and leaders do meanwhile.
+//!
+//! A mutating call has one identity over all its resends. If its answer cannot be had and it may have been carried out, the error
+//! is [`ErrorKind::OutcomeUnknown`]; nothing here guesses.
+
+mod classify;
+mod connection;
+mod invocation;
+mod link;
+mod server;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use append_wire::hrpc::CallIdentity;
+use append_wire::om::{AppendFeature, OmRequest, OmResponse, ServiceListRequest, Type, UserInfo};
+use backon::{BackoffBuilder, ExponentialBuilder};
+use bytes::Bytes;
+
+use crate::Result;
+use crate::config::Settings;
+use crate::config::address::Node;
+use crate::error::{Error, ErrorKind};
+use invocation::Invocations;
+use link::{Attempt, Opening};
+use server::Server;
+
+/// The client version that Ozone's servers must know to answer in full.
+const CLIENT_VERSION: u32 = 3;
+
+/// First wait before the same servers are tried again.
+const FIRST_WAIT: Duration = Duration::from_millis(50);
+
+/// What the servers of this OM can do.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Features {
+    /// The lowest OM version of the group; "future" counts as the highest.
+    pub(crate) om_version: i32,
+    /// Set if every OM advertises appending.
+    pub(crate) append: Option<AppendFeature>,
+}
+
+impl Features {
+    /// New commands may be sent.
+    pub(crate) fn knows_append(&self) -> bool {
+        self.append.as_ref().is_some_and(AppendFeature::supported)
+    }
+
+    /// Appending works, not only its commands.
+    pub(crate) fn can_append(&self) -> bool {
+        self.append
+            .as_ref()
+            .is_some_and(|f| f.supported() && f.finalized() && f.enabled())
+    }
+}
+
+/// What a call does if it is sent twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// Nothing: it can be sent as often as one likes.
+    Read,
+    /// It changes something, and carries an identity.
+    Change,
+}
+
+/// When a call gives up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Patience {
+    /// Each server is tried once; waiting is for servers that answer but do not lead yet.
+    OneRound,
+    /// Servers that are away are waited for.
+    UntilDeadline,
+}
+
+/// A client of one OM or one group of them. Thread-safe.
+#[derive(Debug)]
+pub(crate) struct OmClient {
+    servers: Vec<Server>,
+    current: AtomicUsize,
+    opening: Arc<Opening>,
+    name: String,
+    invocations: Invocations,
+    call_ids: AtomicI32,
+    call_timeout: Duration,
+    failover_wait: Duration,
+    failover_attempts: u32,
+    features: Features,
+}
+
+impl OmClient {
+    /// Connects to the first server that answers and asks what the group can.
+    pub(crate) async fn connect(
+        nodes: Vec<Node>,
+        user: &str,
+        settings: &Settings,
+    ) -> Result<OmClient> {
+        let identity: [u8; 16] = uuid::Uuid::new_v4().into_bytes();
+        let (client, _) = identity.split_first_chunk().unwrap_or((&[0; 8], &[]));
+        let mut om = OmClient {
+            servers: nodes.into_iter().map(Server::new).collect(),
+            current: AtomicUsize::new(0),
+            opening: Arc::new(Opening::new(identity, user, settings)),
+            name: format!("client-{:012x}", rand::random::<u64>() >> 16),
+            invocations: Invocations::new(*client),
+            call_ids: AtomicI32::new(0),
+            call_timeout: settings.call_timeout,
+            failover_wait: settings.failover_wait,
+            failover_attempts: settings.failover_attempts,
+            features: Features::default(),
+        };
+        let mut request = om.request(Type::ServiceList);
+        request.service_list_request = Some(Box::new(ServiceListRequest {}));
+        let deadline = Instant::now() + settings.connect_timeout;
+        let response = om
+            .drive(request, Effect::Read, deadline, Patience::OneRound)
+            .await?;
+        om.features = features(&response);
+        Ok(om)
+    }
+
+    /// What the group advertised when this client connected.
+    pub(crate) fn features(&self) -> &Features {
+        &self.features
+    }
+
+    /// Name of this client in requests and sessions.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The user in whose name calls are made.
+    pub(crate) fn user(&self) -> &str {
+        self.opening.user()
+    }
+
+    /// An empty request of a kind.
+    pub(crate) fn request(&self, kind: Type) -> OmRequest {
+        OmRequest {
+            cmd_type: kind.into(),
+            client_id: self.name.clone(),
+            version: Some(CLIENT_VERSION),
+            user_info: Some(UserInfo {
+                user_name: Some(self.opening.user().to_owned()),
+                ..UserInfo::default()
+            }),
+            ..OmRequest::default()
+        }
+    }
+
+    /// Makes a call within the configured time. Answers with a status other than OK are errors.
+    pub(crate) async fn call(&self, request: OmRequest, effect: Effect) -> Result<OmResponse> {
+        let deadline = Instant::now() + self.call_timeout;
+        self.call_until(request, effect, deadline).await
+    }
+
+    /// As [`OmClient::call`], until this time if the configured one is not earlier.
+    pub(crate) async fn call_until(
+        &self,
+        request: OmRequest,
+        effect: Effect,
+        deadline: Instant,
+    ) -> Result<OmResponse> {
+        let deadline = deadline.min(Instant::now() + self.call_timeout);
+        self.drive(request, effect, deadline, Patience::UntilDeadline)
+            .await
+    }
+
+    async fn drive(
+        &self,
+        mut request: OmRequest,
+        effect: Effect,
+        deadline: Instant,
+        patience: Patience,
+    ) -> Result<OmResponse> {
+        let invocation = match effect {
+            Effect::Read => None,
+            Effect::Change => {
+                let invocation = self.invocations.begin();
+                request.invocation_id = Some(Bytes::from(invocation.id));
+                Some(invocation)
+            }
+        };
+        let call = Call {
+            om: self,
+            effect,
+            deadline,
+            patience,
+            call_id: self.next_call_id(),
+        };
+        let named = invocation
+            .as_ref()
+            .map(|invocation| invocation.id.to_string());
+        let answered_below = || {
+            invocation
+                .as_ref()
+                .map(invocation::Invocation::answered_below)
+        };
+        call.run(&mut request, answered_below)
+            .await
+            .map_err(|error| match named {
+                Some(id) => error.with_request(id),
+                None => error,
+            })
+    }
+
+    fn next_call_id(&self) -> i32 {
+        self.call_ids.fetch_add(1, Ordering::Relaxed) & i32::MAX
+    }
+
+    /// Lets go of all connections; calls under way fail.
+    pub(crate) async fn close(&self) {
+        for server in &self.servers {
+            server.close().await;
+        }
+    }
+}
+
+/// One logical call over all its attempts.
+struct Call<'a> {
+    om: &'a OmClient,
+    effect: Effect,
+    deadline: Instant,
+    patience: Patience,
+    call_id: i32,
+}
+
+impl Call<'_> {
+    async fn run(
+        &self,
+        request: &mut OmRequest,
+        answered_below: impl Fn() -> Option<u64>,
+    ) -> Result<OmResponse> {
+        let mut waits = self.waits();
+        let mut maybe_done = false;
+        let mut attempts: u32 = 0;
+        let mut tried = 0;
+        let mut last;
+        loop {
+            request.answered_below = answered_below();
+            let at = self.om.current.load(Ordering::Relaxed) % self.om.servers.len();
+            let attempt = self.attempt(at, request, attempts).await;
+            attempts = attempts.saturating_add(1);
+            let mut wait = false;
+            match attempt {
+                Attempt::Answer(response) if classify::wants_retry(&response) => {
+                    wait = true;
+                    last = classify::refusal(&response).unwrap_or_else(|| unreachable(""));
+                }
+                Attempt::Answer(response) => {
+                    return match classify::refusal(&response) {
+                        None => Ok(*response),
+                        Some(error) => Err(error),
+                    };
+                }
+                Attempt::Refused(error) if maybe_done => return Err(unknown(&error)),
+                Attempt::Refused(error) => return Err(error),
+                Attempt::NotReady(why) => {
+                    wait = true;
+                    last = Error::new(ErrorKind::Unavailable, why);
+                }
+                Attempt::NotLeader(hint) => {
+                    tried += 1;
+                    self.move_on(at, hint.as_deref());
+                    last = Error::new(ErrorKind::Unavailable, "no server leads");
+                }
+                Attempt::Unreachable { why, maybe_sent } => {
+                    tried += 1;
+                    maybe_done |= maybe_sent && self.effect == Effect::Change;
+                    self.move_on(at, None);
+                    last = unreachable(why);
+                    if maybe_done && !self.om.can_resend() {
+                        return Err(unknown(&last));
+                    }
+                }
+            }
+            if tried >= self.om.servers.len() {
+                if self.patience == Patience::OneRound && last.kind() == ErrorKind::Connect {
+                    return Err(last);
+                }
+                tried = 0;
+                wait = true;
+            }
+            let wait = if wait {
+                waits.next().unwrap_or(self.om.failover_wait)
+            } else {
+                Duration::ZERO
+            };
+            if Instant::now() + wait >= self.deadline || attempts > self.om.failover_attempts {
+                return Err(match last.kind() {
+                    _ if maybe_done => unknown(&last),
+                    ErrorKind::Connect if self.patience == Patience::UntilDeadline => {
+                        last.with_kind(ErrorKind::Timeout)
+                    }
+                    _ => last,
+                });
+            }
+            if !wait.is_zero() {
+                tokio::time::sleep(wait).await;
+            }
+        }
+    }
+
+    async fn attempt(&self, at: usize, request: &OmRequest, attempts: u32) -> Attempt {
+        let Some(server) = self.om.servers.get(at) else {
+            return Attempt::Unreachable {
+                why: "no such server".to_owned(),
+                maybe_sent: false,
+            };
+        };
+        let identity = CallIdentity {
+            client_id: self.om.opening.client_id(),
+            call_id: self.call_id,
+            retry_count: i32::try_from(attempts).unwrap_or(i32::MAX),
+        };
+        let deadline = self.deadline.into();
+        let link = match tokio::time::timeout_at(deadline, server.link(&self.om.opening)).await {
+            Ok(Ok(link)) => link,
+            Ok(Err(attempt)) => return attempt,
+            Err(_) => return server.unreachable("no connection in time", false),
+        };
+        match tokio::time::timeout_at(deadline, link.attempt(identity, request)).await {
+            Ok(Attempt::Unreachable { why, maybe_sent }) => server.unreachable(&why, maybe_sent),
+            Ok(attempt) => attempt,
+            Err(_) => server.unreachable("no answer in time", true),
+        }
+    }
+
+    /// The next server, or the one that the hint names. Another call may have moved on already.
+    fn move_on(&self, from: usize, hint: Option<&str>) {
+        let servers = &self.om.servers;
+        let next = hint
+            .and_then(|id| servers.iter().position(|server| server.id() == id))
+            .filter(|hinted| *hinted != from)
+            .unwrap_or((from + 1) % servers.len());
+        let _ = self
+            .om
+            .current
+            .compare_exchange(from, next, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    fn waits(&self) -> impl Iterator<Item = Duration> + use<> {
+        ExponentialBuilder::default()
+            .with_min_delay(FIRST_WAIT.min(self.om.failover_wait))
+            .with_max_delay(self.om.failover_wait)
+            .with_jitter()
+            .without_max_times()
+            .build()
+    }
+}
+
+impl OmClient {
+    /// A resent change meets its first answer: by the identity in the request on servers that know it, by call id over Hadoop
+    /// RPC on Ozone's.
+    fn can_resend(&self) -> bool {
+        self.features.knows_append() || self.opening.has_retry_identity()
+    }
+}
+
+fn unreachable(why: impl Into<String>) -> Error {
+    Error::new(ErrorKind::Connect, why)
+}
+
+fn unknown(last: &Error) -> Error {
+    Error::new(
+        ErrorKind::OutcomeUnknown,
+        format!(
+            "the server may have done it, its answer was lost: {}",
+            last.text()
+        ),
+    )
+}
+
+fn features(response: &OmResponse) -> Features {
+    let list = response.service_list_response.as_deref();
+    let oms: Vec<_> = list
+        .into_iter()
+        .flat_map(|list| &list.service_info)
+        .filter(|info| info.node_type() == append_wire::hdds::NodeType::Om)
+        .collect();
+    let version = |version: i32| if version < 0 { i32::MAX } else { version };
+    Features {
+        om_version: oms
+            .iter()
+            .map(|om| version(om.om_version()))
+            .min()
+            .unwrap_or(0),
+        append: match oms.first() {
+            Some(first) if oms.iter().all(|om| om.append.is_some()) => first.append.clone(),
+            _ => None,
+        },
+    }
+}

@@ -1,0 +1,81 @@
+//! One server of the group and the link to it, made when it is needed and made again when it broke.
+
+use std::sync::Arc;
+
+use tokio::sync::Mutex;
+
+use super::link::{Attempt, Link, Opening};
+use crate::config::address::Node;
+use crate::error::{Error, ErrorKind};
+use crate::runtime;
+
+#[derive(Debug)]
+pub(super) struct Server {
+    node: Node,
+    link: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    link: Option<Arc<Link>>,
+    closed: bool,
+}
+
+impl Server {
+    pub(super) fn new(node: Node) -> Server {
+        Server {
+            node,
+            link: Mutex::default(),
+        }
+    }
+
+    pub(super) fn id(&self) -> &str {
+        &self.node.id
+    }
+
+    /// A failed attempt at this server.
+    pub(super) fn unreachable(&self, why: &str, maybe_sent: bool) -> Attempt {
+        Attempt::Unreachable {
+            why: format!("{}:{}: {why}", self.node.host, self.node.port),
+            maybe_sent,
+        }
+    }
+
+    /// The link, made if need be. Callers that come meanwhile wait for it.
+    pub(super) async fn link(&self, opening: &Arc<Opening>) -> Result<Arc<Link>, Attempt> {
+        let mut state = self.link.lock().await;
+        if state.closed {
+            return Err(Attempt::Refused(Error::new(
+                ErrorKind::Closed,
+                "the file system is closed",
+            )));
+        }
+        if let Some(link) = state.link.as_ref().filter(|link| link.is_open()) {
+            return Ok(Arc::clone(link));
+        }
+        state.link = None;
+        let node = self.node.clone();
+        let opening = Arc::clone(opening);
+        let runtime = runtime::handle().map_err(Attempt::Refused)?;
+        let opened = runtime
+            .spawn(async move { Link::open(&node, &opening).await })
+            .await
+            .map_err(|e| self.unreachable(&e.to_string(), false))?;
+        let link = Arc::new(opened.map_err(|why| self.unreachable(&why, false))?);
+        state.link = Some(Arc::clone(&link));
+        Ok(link)
+    }
+
+    pub(super) async fn close(&self) {
+        let mut state = self.link.lock().await;
+        state.closed = true;
+        state.link = None;
+    }
+
+    #[cfg(test)]
+    pub(super) async fn link_for_test(
+        &self,
+    ) -> tokio::sync::MappedMutexGuard<'_, Option<Arc<Link>>> {
+        tokio::sync::MutexGuard::map(self.link.lock().await, |state| &mut state.link)
+    }
+}
