@@ -1,0 +1,96 @@
+//! Every touch of the disk that changes it goes through here, so that tests can make it fail and can
+//! see what an fsync really covered. Reads go to the files directly. Knows nothing of records.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+#[cfg(test)]
+use std::sync::Arc;
+
+/// What a test may do to the disk.
+#[cfg(test)]
+pub(crate) trait Faults: Send + Sync {
+    /// Called before `len` bytes are written to `path`; `Some((n, e))` writes `n` of them and fails.
+    fn write(&self, path: &Path, len: usize) -> Option<(usize, io::Error)>;
+    /// Called when the bytes of `path` up to `len` are about to be made durable.
+    fn sync(&self, path: &Path, len: u64) -> io::Result<()>;
+    /// Called when the names in `dir` are about to be made durable.
+    fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// Called when `path` is cut to `len`.
+    fn cut(&self, path: &Path, len: u64) -> io::Result<()>;
+}
+
+/// Access to the disk.
+#[derive(Clone, Default)]
+pub(crate) struct Media {
+    #[cfg(test)]
+    pub(crate) faults: Option<Arc<dyn Faults>>,
+}
+
+impl Media {
+    /// Creates `path`, which must not exist, for reading and writing.
+    pub(crate) fn create(&self, path: &Path) -> io::Result<File> {
+        OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(path)
+    }
+
+    /// Opens `path` for reading and writing.
+    pub(crate) fn open(&self, path: &Path) -> io::Result<File> {
+        OpenOptions::new().read(true).write(true).open(path)
+    }
+
+    /// Writes all of `bytes` at `offset`. On an error some of them may be there.
+    #[cfg_attr(not(test), allow(unused_variables))]
+    pub(crate) fn write_at(
+        &self,
+        path: &Path,
+        file: &File,
+        offset: u64,
+        bytes: &[u8],
+    ) -> io::Result<()> {
+        #[cfg(test)]
+        if let Some((part, error)) = self
+            .faults
+            .as_ref()
+            .and_then(|f| f.write(path, bytes.len()))
+        {
+            file.write_all_at(&bytes[..part], offset)?;
+            return Err(error);
+        }
+        file.write_all_at(bytes, offset)
+    }
+
+    /// Makes the bytes of `file` durable, its length included.
+    #[cfg_attr(not(test), allow(unused_variables))]
+    pub(crate) fn sync_data(&self, path: &Path, file: &File) -> io::Result<()> {
+        #[cfg(test)]
+        if let Some(faults) = &self.faults {
+            faults.sync(path, file.metadata()?.len())?;
+        }
+        file.sync_data()
+    }
+
+    /// Makes the names in `dir` durable.
+    pub(crate) fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        #[cfg(test)]
+        if let Some(faults) = &self.faults {
+            faults.sync_dir(dir)?;
+        }
+        File::open(dir)?.sync_all()
+    }
+
+    /// Cuts `file` to `len` bytes.
+    #[cfg_attr(not(test), allow(unused_variables))]
+    pub(crate) fn cut(&self, path: &Path, file: &File, len: u64) -> io::Result<()> {
+        #[cfg(test)]
+        if let Some(faults) = &self.faults {
+            faults.cut(path, len)?;
+        }
+        file.set_len(len)
+    }
+}
