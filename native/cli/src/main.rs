@@ -1,1 +1,38 @@
-fn main() {}
+//! The one binary, `append`: the server, a datanode of its own, the shell with the verbs of `hadoop fs`, and administration.
+//!
+//! Nothing here decides a rule: `serve` and `datanode` start what the server crates hold, `fs` and `admin` speak to a server
+//! through the client crate, as every other program would.
+
+mod admin;
+mod fs;
+mod logging;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Append to files in Ozone's namespace.
+#[derive(Debug, Parser)]
+#[command(name = "append", version, about, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// The file system shell, with the commands of `hadoop fs` (`append fs -help`).
+    #[command(disable_help_flag = true)]
+    Fs(fs::FsArgs),
+    /// Volumes, buckets, open files.
+    Admin(admin::AdminArgs),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    logging::start(false);
+    match cli.command {
+        Command::Fs(args) => fs::run(args),
+        Command::Admin(args) => admin::run(args),
+    }
+}
