@@ -18,7 +18,6 @@ struct Disk {
     synced: Mutex<BTreeMap<PathBuf, u64>>,
     /// Names that a sync of their folder has covered.
     names: Mutex<BTreeSet<OsString>>,
-    frozen: AtomicBool,
     /// Bytes that still fit.
     room: Mutex<Option<usize>>,
     refuse_sync: AtomicBool,
@@ -40,24 +39,23 @@ impl Faults for Disk {
     }
 
     fn sync(&self, path: &Path, len: u64) -> io::Result<()> {
+        drop(lock(&self.gate));
         if self.refuse_sync.load(Ordering::SeqCst) {
             return Err(io::Error::other("the disk is gone"));
         }
-        drop(lock(&self.gate));
         self.syncs.fetch_add(1, Ordering::SeqCst);
-        if !self.frozen.load(Ordering::SeqCst) {
-            lock(&self.synced).insert(path.to_owned(), len);
-        }
+        // Two threads may sync one file, and the one that saw less of it come here later.
+        let mut synced = lock(&self.synced);
+        let covered = synced.entry(path.to_owned()).or_default();
+        *covered = len.max(*covered);
         Ok(())
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        if !self.frozen.load(Ordering::SeqCst) {
-            let found = container_files(dir).into_iter();
-            *lock(&self.names) = found
-                .filter_map(|p| Some(p.file_name()?.to_owned()))
-                .collect();
-        }
+        let found = container_files(dir).into_iter();
+        *lock(&self.names) = found
+            .filter_map(|p| Some(p.file_name()?.to_owned()))
+            .collect();
         Ok(())
     }
 
@@ -138,7 +136,7 @@ fn run(rounds: Vec<Round>) {
     let mut histories: BTreeMap<i64, History> = BTreeMap::new();
     let disk = Arc::new(Disk::default());
     for round in rounds {
-        disk.frozen.store(false, Ordering::SeqCst);
+        disk.refuse_sync.store(false, Ordering::SeqCst);
         let store = Store::open(dir.path(), options(&disk)).unwrap();
         assert!(store.damage().is_empty(), "{:?}", store.damage());
         for (block, history) in &mut histories {
@@ -177,7 +175,7 @@ fn run(rounds: Vec<Round>) {
             }
         }
         // From here on nothing more gets durable, whatever the dying store still does.
-        disk.frozen.store(true, Ordering::SeqCst);
+        disk.refuse_sync.store(true, Ordering::SeqCst);
         drop(store);
         if round.power {
             disk.lose_power(dir.path(), round.seed);
