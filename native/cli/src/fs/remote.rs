@@ -55,6 +55,24 @@ impl Remote {
         Ok(Box::new(self.sink(stream, None)))
     }
 
+    /// Whether the bucket of a path is there and takes no append, by its layout or by the server.
+    ///
+    /// # Errors
+    /// A failed call.
+    pub(crate) fn refuses_append(&self, path: &str) -> TreeResult<bool> {
+        let place = self.fs.resolve(path)?;
+        if !place.is_key() {
+            return Ok(false);
+        }
+        self.runtime.block_on(async {
+            match self.fs.bucket(place.volume(), place.bucket()).await {
+                Ok(_) => Ok(!self.fs.capabilities(path).await?.append),
+                Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+                Err(error) => Err(error.into()),
+            }
+        })
+    }
+
     fn sink(&self, stream: WriteStream, temporary: Option<&str>) -> RemoteSink {
         let stream = Arc::new(stream);
         let leftover = temporary.map(|path| (self.fs.clone(), path.to_owned()));

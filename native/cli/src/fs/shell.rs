@@ -226,7 +226,7 @@ impl Shell {
         }
         let mut found: BTreeMap<String, Item> = BTreeMap::new();
         for pattern in glob::spread(&path)? {
-            for (path, stat) in matches(&*remote, &pattern, text)? {
+            for (path, stat) in matches(&remote, &pattern, text)? {
                 let shown = if written.scheme.is_some() || written.path.starts_with('/') {
                     format!("{}{path}", written.prefix())
                 } else {

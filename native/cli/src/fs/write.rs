@@ -113,7 +113,18 @@ pub(crate) fn append_to_file(shell: &Shell, args: &[String]) -> Result<(), Shell
     .parse(args)?;
     let (sources, text) = with_destination(&given);
     let mut target = shell.destination(text)?;
+    let remote = shell.remote_of(text)?;
     if !target.exists() {
+        // A file that could never be appended to is not made for it.
+        if remote
+            .refuses_append(&target.path)
+            .map_err(|error| error.of(&target.shown))?
+        {
+            return Err(ShellError::Unsupported(format!(
+                "append {}: this bucket takes no append",
+                target.path
+            )));
+        }
         if let Some(file) = target.file_above()? {
             return Err(ShellError::failed(format!("{file} (is not a directory)")));
         }
@@ -130,7 +141,6 @@ pub(crate) fn append_to_file(shell: &Shell, args: &[String]) -> Result<(), Shell
             target.path
         )));
     }
-    let remote = shell.remote_of(text)?;
     let mut stream = remote
         .append(&target.path, given.has("n"))
         .map_err(|error| appending(error, &target))?;
