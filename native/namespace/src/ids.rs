@@ -31,6 +31,12 @@ impl IdSource {
         IdSource { base: epoch | number, next: 1 }
     }
 
+    /// What all ids of this command share: greater than the ids of every earlier command. Names content generations.
+    #[must_use]
+    pub fn base(&self) -> Id {
+        self.base
+    }
+
     /// The next id of this command.
     ///
     /// # Errors

@@ -6,13 +6,37 @@
 //! This crate may not ask a clock, draw a random number, touch a file or a socket, start a thread or know a wire type. Time, holders of
 //! new blocks and the caller's name come with the entry.
 
+mod admin;
+mod append;
+mod block;
+mod bucket;
 pub mod command;
+mod context;
+mod dedupe;
+mod delete;
+mod directory;
+mod file;
 pub mod ids;
+mod key;
+mod lease;
 pub mod machine;
+mod name;
+mod publish;
+mod quota;
 pub mod read;
+mod record;
+mod rename;
 pub mod reply;
+mod resolve;
 pub mod rows;
+mod session;
+mod table;
+#[cfg(test)]
+mod testing;
+mod times;
+mod txn;
 pub mod view;
+mod volume;
 
 pub use command::{Command, Entry, Request, Stamp};
 pub use machine::{Applied, Machine, Position};

@@ -3,9 +3,16 @@
 //! The machine keeps no rows: it reads through [`Rows`] and gives [`Change`]s, which its caller applies as one batch before the next
 //! entry. It may not ask a clock.
 
-use crate::command::{Entry, Limits};
-use crate::reply::{Decided, Refusal, RefusalKind};
-use crate::rows::{Change, Rows, RowsError};
+use crate::command::{Command, Entry, Limits, Request};
+use crate::context::{Context, Ruled, Stop};
+use crate::dedupe::{self, Count, Known};
+use crate::ids::{COMMAND_BITS, IdSource};
+use crate::reply::{Decided, Refusal, RefusalKind, Reply};
+use crate::rows::{Change, Keyspace, Rows, RowsError};
+use crate::txn::Txn;
+use crate::{
+    admin, append, block, bucket, delete, directory, file, key, lease, publish, rename, table, times, volume,
+};
 
 /// How far the history has been applied. The row `Meta/"position"`, written with every entry.
 #[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
@@ -51,7 +58,7 @@ impl Machine {
     /// # Errors
     /// [`RowsError`] when the rows cannot be read.
     pub fn open(rows: &dyn Rows) -> Result<Machine, RowsError> {
-        Ok(Machine { position: crate::read::position(rows)?, limits: crate::read::limits(rows)? })
+        Ok(Machine { position: table::position(rows)?, limits: table::limits(rows)? })
     }
 
     /// The position after the last entry.
@@ -69,12 +76,120 @@ impl Machine {
     /// Applies one entry to `rows` as they stand after the entry before it. Changes nothing in place: the caller applies the changes.
     ///
     /// # Errors
-    /// [`RowsError`] when the rows cannot be read; the machine then stands where it stood.
+    /// [`RowsError`] when the rows cannot be read, the entry was applied before, or it holds a command of a newer version; the machine then
+    /// stands where it stood.
     pub fn apply(&mut self, rows: &dyn Rows, term: u64, index: u64, entry: &Entry) -> Result<Applied, RowsError> {
-        let _ = rows;
-        self.position.term = term;
-        self.position.index = index;
-        let outcomes = entry.requests.iter().map(|_| Err(Refusal::new(RefusalKind::Unsupported, "not built"))).collect();
-        Ok(Applied { outcomes, changes: Vec::new(), position: self.position })
+        if index <= self.position.index {
+            return Err(table::corrupt(
+                Keyspace::Meta,
+                format!("entry {index} comes after entry {}", self.position.index),
+            ));
+        }
+        let mut txn = Txn::new(rows);
+        let mut count = Count::read(rows)?;
+        let mut limits = self.limits;
+        let mut position = Position {
+            term,
+            index,
+            lease_ms: self.position.lease_ms.max(entry.stamp.lease_ms),
+            ..self.position
+        };
+        dedupe::expire(&mut txn, &mut count, entry.requests.len(), position.lease_ms, &limits)?;
+        let mut outcomes = Vec::with_capacity(entry.requests.len());
+        for request in &entry.requests {
+            position.command += 1;
+            let step = Step { position, wall_ms: entry.stamp.wall_ms, limits };
+            outcomes.push(step.request(&mut txn, &mut count, request)?);
+            if let Some(Command::Configure(_)) = request.command {
+                limits = table::limits(&txn)?;
+            }
+        }
+        count.write(&mut txn);
+        table::write(&mut txn, Keyspace::Meta, key::POSITION.to_vec(), &position);
+        self.position = position;
+        self.limits = limits;
+        Ok(Applied { outcomes, changes: txn.into_changes(), position })
+    }
+}
+
+/// What the commands of one entry share, and the number of the one at work.
+struct Step {
+    position: Position,
+    wall_ms: u64,
+    limits: Limits,
+}
+
+impl Step {
+    fn request(&self, txn: &mut Txn<'_>, count: &mut Count, request: &Request) -> Result<Decided, RowsError> {
+        let Some(command) = &request.command else {
+            return Err(table::corrupt(Keyspace::Meta, "the log holds a command that this version does not know"));
+        };
+        if request.user.is_empty() {
+            return Ok(Err(Refusal::new(RefusalKind::PermissionDenied, "a command needs a user")));
+        }
+        let lease_ms = self.position.lease_ms;
+        let remember = match dedupe::look_up(txn, count, request, command, lease_ms, &self.limits)? {
+            Known::Answer(decided) => return Ok(decided),
+            Known::New(at) => at,
+        };
+        let outcome = self.decide(txn, request, command)?;
+        if let Some(at) = remember {
+            dedupe::remember(txn, count, at, &request.user, command, &outcome, lease_ms);
+        }
+        Ok(outcome)
+    }
+
+    /// Decides one command; a refusal takes back what it wrote.
+    fn decide(&self, txn: &mut Txn<'_>, request: &Request, command: &Command) -> Result<Decided, RowsError> {
+        let Ok(epoch) = u8::try_from(self.position.epoch) else {
+            return Err(table::corrupt(Keyspace::Meta, "the epoch does not fit an id"));
+        };
+        if self.position.command >> COMMAND_BITS != 0 {
+            return Err(table::corrupt(Keyspace::Meta, "the command numbers of this epoch are used up"));
+        }
+        let savepoint = txn.savepoint();
+        let mut ctx = Context {
+            txn,
+            command: self.position.command,
+            ids: IdSource::new(epoch, self.position.command),
+            lease_ms: self.position.lease_ms,
+            wall_ms: self.wall_ms,
+            user: &request.user,
+            invocation: request.invocation.as_ref(),
+            limits: self.limits,
+            deletions: 0,
+        };
+        match rule(&mut ctx, command) {
+            Ok(reply) => Ok(Ok(reply)),
+            Err(Stop::Refused(refusal)) => {
+                txn.rollback(savepoint);
+                Ok(Err(refusal))
+            }
+            Err(Stop::Rows(error)) => Err(error),
+        }
+    }
+}
+
+/// The rule of each command.
+fn rule(ctx: &mut Context<'_, '_>, command: &Command) -> Ruled<Reply> {
+    match command {
+        Command::CreateVolume(command) => volume::create(ctx, command),
+        Command::SetVolume(command) => volume::set(ctx, command),
+        Command::DeleteVolume(command) => volume::delete(ctx, command),
+        Command::CreateBucket(command) => bucket::create(ctx, command),
+        Command::SetBucket(command) => bucket::set(ctx, command),
+        Command::DeleteBucket(command) => bucket::delete(ctx, command),
+        Command::CreateDirectory(command) => directory::create(ctx, command),
+        Command::OpenKey(command) => file::open(ctx, command),
+        Command::AllocateBlock(command) => block::allocate(ctx, command),
+        Command::Publish(command) => publish::publish(ctx, command),
+        Command::AppendFile(command) => append::append(ctx, command),
+        Command::RenewLeases(command) => lease::renew(ctx, command),
+        Command::Rename(command) => rename::rename(ctx, command),
+        Command::Delete(command) => delete::delete(ctx, command),
+        Command::DeleteKeys(command) => delete::delete_keys(ctx, command),
+        Command::SetTimes(command) => times::set(ctx, command),
+        Command::RegisterHolder(command) => admin::register_holder(ctx, command),
+        Command::Configure(command) => admin::configure(ctx, command),
     }
 }

@@ -1,0 +1,45 @@
+//! The server's own commands: block holders and limits.
+
+use crate::command::{Holder, Limits};
+use crate::context::{Context, Ruled, answer, done, refuse};
+use crate::key;
+use crate::reply::{Answer, RefusalKind, Reply};
+use crate::rows::{Keyspace, Rows};
+use crate::table;
+
+/// Records where a holder answers; a holder that is known by its id keeps its number.
+pub(crate) fn register_holder(ctx: &mut Context<'_, '_>, command: &Holder) -> Ruled<Reply> {
+    if command.uuid.is_empty() {
+        return refuse(RefusalKind::InvalidRequest, "a block holder needs an id");
+    }
+    let mut number = 1;
+    for (_, value) in ctx.txn.range(Keyspace::Holders, &[], None, usize::MAX)? {
+        let known: Holder = table::decode(Keyspace::Holders, &value)?;
+        if known.uuid == command.uuid {
+            number = known.number;
+            break;
+        }
+        number = known.number.saturating_add(1);
+    }
+    let row = Holder { number, ..command.clone() };
+    table::write(ctx.txn, Keyspace::Holders, key::holder(number), &row);
+    answer(Answer::HolderNumber(number))
+}
+
+/// Sets the limits. Each must allow something.
+pub(crate) fn configure(ctx: &mut Context<'_, '_>, command: &Limits) -> Ruled<Reply> {
+    let sound = command.soft_limit_ms > 0
+        && command.hard_limit_ms >= command.soft_limit_ms
+        && command.max_blocks_per_file > 0
+        && command.dedupe_max > 0
+        && command.block_size > 0
+        && command.max_renew_batch > 0;
+    if !sound {
+        return refuse(
+            RefusalKind::InvalidRequest,
+            "limits must be above zero, and the hard limit at least the soft limit",
+        );
+    }
+    table::write(ctx.txn, Keyspace::Meta, key::LIMITS.to_vec(), command);
+    done()
+}

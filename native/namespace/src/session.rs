@@ -1,0 +1,270 @@
+//! Open sessions: who stands at a name, which session a call means, how a session is described, invalidated and ended.
+
+use crate::bucket;
+use crate::command::{Limits, Target};
+use crate::context::{Context, Ruled, refuse};
+use crate::ids::Id;
+use crate::key::{self, Place};
+use crate::name;
+use crate::record::{AllocationRow, BlockName, BlockRow, DeletedFileRow, FileRow, OpenRow};
+use crate::reply::{AppendStatus, Phase, Refusal, RefusalKind, WriterKind};
+use crate::resolve::{self, At};
+use crate::rows::{Keyspace, Rows, RowsError};
+use crate::table;
+
+/// Unused blocks in one deletion row.
+const UNUSED_PER_ROW: usize = 1_000;
+
+/// An open session that a call means.
+#[derive(Debug, Clone)]
+pub(crate) struct Session {
+    /// Its id.
+    pub(crate) id: Id,
+    /// Its row.
+    pub(crate) open: OpenRow,
+    /// Where its file stands or will stand.
+    pub(crate) place: Place,
+}
+
+/// The phase of an open row.
+pub(crate) fn phase(open: &OpenRow) -> Phase {
+    Phase::try_from(open.phase).unwrap_or(Phase::Invalidated)
+}
+
+/// The session that a call may write to: it is open, ACTIVE, and its file can be reached from the root. A handle follows its file; a
+/// call without one must name the path at which its session stands.
+pub(crate) fn writer(ctx: &Context<'_, '_>, target: &Target) -> Ruled<Session> {
+    let Some(handle) = &target.handle else { return writer_at_path(ctx, target) };
+    let Some(open) = table::open(ctx.txn, handle.bucket, handle.session)? else {
+        return refuse(RefusalKind::SessionUnknown, format!("there is no session {}", handle.session));
+    };
+    if open.file != handle.file {
+        return refuse(
+            RefusalKind::IdentityMismatch,
+            format!("session {} writes file {}, not {}", handle.session, open.file, handle.file),
+        );
+    }
+    match phase(&open) {
+        Phase::Active => {}
+        Phase::Recovering => {
+            return refuse(RefusalKind::Fenced, format!("session {} was fenced by a recovery", handle.session));
+        }
+        Phase::Invalidated => {
+            return refuse(
+                RefusalKind::Invalidated,
+                format!("the file of session {} was deleted or replaced", handle.session),
+            );
+        }
+    }
+    let place = Place::from(open.place.clone());
+    if !resolve::reachable(ctx.txn, &place)? {
+        return refuse(
+            RefusalKind::Unreachable,
+            format!("a directory above the file of session {} was deleted", handle.session),
+        );
+    }
+    Ok(Session { id: handle.session, open, place })
+}
+
+fn writer_at_path(ctx: &Context<'_, '_>, target: &Target) -> Ruled<Session> {
+    let Some(path) = &target.path else {
+        return refuse(RefusalKind::InvalidRequest, "neither a handle nor a path says which writer calls");
+    };
+    let row = bucket::get(ctx.txn, &path.volume, &path.bucket)??;
+    let text = name::key(bucket::layout(&row), &path.key)?.text;
+    let gone = || refuse(RefusalKind::KeyNotFound, format!("no writer {} is open at {path}", target.session));
+    let Some(open) = table::open(ctx.txn, row.object_id, target.session)? else { return gone() };
+    if open.append.is_some() {
+        let status = status(ctx.txn, target.session, &open, ctx.lease_ms, &ctx.limits)?;
+        return Err(conflict(status, &path.to_string()).into());
+    }
+    let at = match resolve::locate(ctx.txn, &row, &text)? {
+        At::File(place, _) => Some(place),
+        At::Directory(directory) => {
+            let mut place = directory.place;
+            place.name.truncate(place.name.trim_end_matches('/').len());
+            Some(place)
+        }
+        At::Missing(missing) => missing.place(),
+        At::Root | At::BelowFile => None,
+    };
+    let place = Place::from(open.place.clone());
+    if phase(&open) != Phase::Active || at.as_ref() != Some(&place) {
+        return gone();
+    }
+    Ok(Session { id: target.session, open, place })
+}
+
+/// A session as a waiter or an operator sees it, at lease time `lease_ms`.
+pub(crate) fn status(
+    rows: &dyn Rows,
+    session: Id,
+    open: &OpenRow,
+    lease_ms: u64,
+    limits: &Limits,
+) -> Result<AppendStatus, RowsError> {
+    let place = Place::from(open.place.clone());
+    let file = table::file(rows, &place)?;
+    let handle = Some(open.handle(session));
+    let Some(append) = &open.append else {
+        let published = open.ordinary.as_ref().and_then(|ordinary| ordinary.published);
+        let file = file.filter(|file| published.is_some_and(|published| published.file == file.object_id));
+        return Ok(AppendStatus {
+            writer: if published.is_some() { WriterKind::Hsync } else { WriterKind::Ordinary } as i32,
+            handle,
+            phase: (phase(open) == Phase::Invalidated).then_some(Phase::Invalidated as i32),
+            published_length: file.as_ref().map_or(0, |file| file.size),
+            suffix_blocks: file.as_ref().map_or(0, |file| file.block_count),
+            owner: open.user.clone(),
+            ..AppendStatus::default()
+        });
+    };
+    let file = file.filter(|file| file.append_owner == Some(session));
+    let renewal = table::renewal(rows, open.place.bucket, session)?.unwrap_or_default();
+    Ok(AppendStatus {
+        writer: WriterKind::Append as i32,
+        handle,
+        phase: Some(open.phase),
+        last_renewed_ms: renewal.last_renewed_ms,
+        remaining_ms: renewal.last_renewed_ms.saturating_add(limits.soft_limit_ms).saturating_sub(lease_ms),
+        prefix_length: append.prefix_length,
+        published_length: file.as_ref().map_or(append.prefix_length, |file| file.size),
+        suffix_blocks: file.as_ref().map_or(0, |file| file.block_count.saturating_sub(append.prefix_blocks)),
+        owner: append.lease_owner.clone(),
+        renewals: renewal.renewals,
+        created: append.created,
+    })
+}
+
+/// The refusal that tells of a session in the way.
+pub(crate) fn conflict(status: AppendStatus, what: &str) -> Refusal {
+    let kind = match (status.writer(), status.phase()) {
+        (WriterKind::Append, Phase::Recovering) => RefusalKind::Recovering,
+        (WriterKind::Append | WriterKind::None, _) => RefusalKind::ConflictAppend,
+        (WriterKind::Hsync, _) => RefusalKind::ConflictHsync,
+        (WriterKind::Ordinary, _) => RefusalKind::ConflictOrdinary,
+    };
+    let session = status.handle.map_or(0, |handle| handle.session);
+    let detail = match kind {
+        RefusalKind::Recovering => format!("{what}: the append session {session} of {} is being recovered", status.owner),
+        RefusalKind::ConflictAppend => format!(
+            "{what} is being appended to by {} (session {session}, which may be recovered in {} ms)",
+            status.owner, status.remaining_ms
+        ),
+        _ => format!("{what} is being written by {} (session {session})", status.owner),
+    };
+    Refusal { kind: kind as i32, detail, conflict: Some(Box::new(status)) }
+}
+
+/// The session that owns a file, if one does.
+pub(crate) fn owner(rows: &dyn Rows, place: &Place, file: &FileRow) -> Result<Option<Session>, RowsError> {
+    let Some(id) = file.append_owner else { return Ok(None) };
+    match table::open(rows, place.bucket, id)? {
+        Some(open) => Ok(Some(Session { id, open, place: place.clone() })),
+        None => Err(table::corrupt(Keyspace::Open, format!("session {id} owns a file and is not open"))),
+    }
+}
+
+/// An ordinary writer that is open at a name, if there is one.
+pub(crate) fn ordinary_at(rows: &dyn Rows, place: &Place) -> Result<Option<Session>, RowsError> {
+    let prefix = key::open_name(place);
+    // At most one append session stands at a name, so an ordinary writer is among the first two.
+    for (row, _) in table::below(rows, Keyspace::OpenByName, &prefix, &prefix, 2)? {
+        let id = key::number_at(&row, prefix.len())
+            .ok_or_else(|| table::corrupt(Keyspace::OpenByName, "a key without a session"))?;
+        let open = table::open(rows, place.bucket, id)?
+            .ok_or_else(|| table::corrupt(Keyspace::OpenByName, format!("session {id} is not open")))?;
+        if open.append.is_none() {
+            return Ok(Some(Session { id, open, place: place.clone() }));
+        }
+    }
+    Ok(None)
+}
+
+impl Context<'_, '_> {
+    /// Writes a session's row and the index by name.
+    pub(crate) fn put_session(&mut self, session: &Session) {
+        table::put_open(self.txn, session.id, &session.open);
+        self.txn.put(Keyspace::OpenByName, key::open_by_name(&session.place, session.id), Vec::new());
+    }
+
+    /// Moves a session with its file.
+    pub(crate) fn move_session(&mut self, id: Id, from: &Place, to: &Place) -> Ruled<()> {
+        let Some(mut open) = table::open(self.txn, from.bucket, id)? else { return Ok(()) };
+        if Place::from(open.place.clone()) != *from {
+            return Ok(());
+        }
+        self.txn.remove(Keyspace::OpenByName, key::open_by_name(from, id));
+        open.place = to.into();
+        self.put_session(&Session { id, open, place: to.clone() });
+        Ok(())
+    }
+
+    /// Ends a session's right to write, because its file was deleted or replaced. Its row and allocations stay for the cleanup.
+    pub(crate) fn invalidate(&mut self, bucket: Id, id: Id) -> Ruled<()> {
+        let Some(mut open) = table::open(self.txn, bucket, id)? else { return Ok(()) };
+        self.txn.remove(Keyspace::OpenByName, key::open_by_name(&open.place.clone().into(), id));
+        self.txn.remove(Keyspace::Renewals, key::two(bucket, id));
+        open.phase = Phase::Invalidated as i32;
+        table::put_open(self.txn, id, &open);
+        Ok(())
+    }
+
+    /// Removes a session; the blocks that it was given and never published go to reclamation (I9).
+    pub(crate) fn end_session(&mut self, session: &Session) -> Ruled<()> {
+        let bucket = session.place.bucket;
+        self.txn.remove(Keyspace::Open, key::two(bucket, session.id));
+        self.txn.remove(Keyspace::OpenByName, key::open_by_name(&session.place, session.id));
+        self.txn.remove(Keyspace::Renewals, key::two(bucket, session.id));
+        let prefix = key::two(bucket, session.id);
+        let mut unused = Vec::new();
+        for (row, value) in table::below(self.txn, Keyspace::Allocations, &prefix, &prefix, usize::MAX)? {
+            let local = key::number_at(&row, prefix.len())
+                .ok_or_else(|| table::corrupt(Keyspace::Allocations, "a key without a block"))?;
+            let AllocationRow { container } = table::decode(Keyspace::Allocations, &value)?;
+            self.txn.remove(Keyspace::Allocations, row);
+            let block: BlockRow = table::read(self.txn, Keyspace::Blocks, &key::two(container, local))?
+                .ok_or_else(|| table::corrupt(Keyspace::Blocks, format!("block {container}/{local} is gone")))?;
+            if block.listed.is_none() {
+                unused.push(BlockName { container, local });
+            }
+        }
+        for unused in unused.chunks(UNUSED_PER_ROW) {
+            self.put_deleted(DeletedFileRow {
+                bucket,
+                parent: session.place.parent,
+                name: session.place.name.clone(),
+                unused: unused.to_vec(),
+                session: session.id,
+                deleted_ms: self.wall_ms,
+                ..DeletedFileRow::default()
+            });
+        }
+        Ok(())
+    }
+
+    /// Hands the content of a file that is no longer shown to reclamation.
+    pub(crate) fn discard(&mut self, place: &Place, file: &FileRow) {
+        if file.block_count == 0 {
+            return;
+        }
+        self.put_deleted(DeletedFileRow {
+            bucket: place.bucket,
+            file: file.object_id,
+            generation: file.generation,
+            block_count: file.block_count,
+            size: file.size,
+            replicated_size: file.replicated_size,
+            parent: place.parent,
+            name: place.name.clone(),
+            deleted_ms: self.wall_ms,
+            ..DeletedFileRow::default()
+        });
+    }
+
+    fn put_deleted(&mut self, row: DeletedFileRow) {
+        let ordinal = self.deletions;
+        self.deletions += 1;
+        table::write(self.txn, Keyspace::DeletedFiles, key::deletion(self.command, ordinal), &row);
+    }
+}

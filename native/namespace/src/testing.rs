@@ -1,0 +1,49 @@
+//! Rows in memory, for tests.
+
+use crate::rows::{Change, Keyspace, Rows, RowsError};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+
+/// Rows in a map.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct MemoryRows {
+    rows: BTreeMap<(Keyspace, Bytes), Bytes>,
+}
+
+impl MemoryRows {
+    pub(crate) fn put(&mut self, keyspace: Keyspace, key: &[u8], value: &[u8]) {
+        self.rows.insert((keyspace, Bytes::copy_from_slice(key)), Bytes::copy_from_slice(value));
+    }
+
+    pub(crate) fn apply(&mut self, changes: Vec<Change>) {
+        for change in changes {
+            match change.value {
+                Some(value) => self.rows.insert((change.keyspace, change.key), value),
+                None => self.rows.remove(&(change.keyspace, change.key)),
+            };
+        }
+    }
+}
+
+impl Rows for MemoryRows {
+    fn get(&self, keyspace: Keyspace, key: &[u8]) -> Result<Option<Bytes>, RowsError> {
+        Ok(self.rows.get(&(keyspace, Bytes::copy_from_slice(key))).cloned())
+    }
+
+    fn range(
+        &self,
+        keyspace: Keyspace,
+        from: &[u8],
+        to: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<(Bytes, Bytes)>, RowsError> {
+        let from = (keyspace, Bytes::copy_from_slice(from));
+        Ok(self
+            .rows
+            .range(from..)
+            .take_while(|((of, key), _)| *of == keyspace && to.is_none_or(|to| key.as_ref() < to))
+            .take(limit)
+            .map(|((_, key), value)| (key.clone(), value.clone()))
+            .collect())
+    }
+}
