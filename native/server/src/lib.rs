@@ -2,6 +2,7 @@
 //!
 //! Rules about volumes, keys and sessions live in `append-namespace`; nothing here decides one.
 
+pub mod config;
 pub mod consensus;
 pub mod engine;
 pub mod http;
@@ -9,3 +10,5 @@ pub mod log;
 pub mod om;
 pub mod rpc;
 pub mod store;
+
+pub use config::{ConfigError, Options};
