@@ -2,122 +2,196 @@
 //!
 //! Every function reads the rows as of one applied position. The outer error is a broken store, the inner one an answer.
 
-use crate::command::{Handle, Holder, KeyPath, Limits};
-use crate::ids::Id;
+mod blocks;
+mod list;
+mod sessions;
+mod shown;
+
+pub use blocks::{blocks, blocks_of};
+pub use list::{keys, list};
+pub use sessions::{any_session, append_status, open_files, session_file};
+
+use crate::bucket as buckets_rule;
+use crate::command::{Holder, KeyPath, Layout, Limits};
+use crate::key;
 use crate::machine::Position;
-use crate::reply::{AppendStatus, Refusal, RefusalKind};
-use crate::rows::{Rows, RowsError};
-use crate::view::{BlockRange, BucketView, FileView, Node, OpenFileView, VolumeView};
+use crate::name;
+use crate::record::{BucketRow, VolumeRow};
+use crate::reply::{Refusal, RefusalKind};
+use crate::resolve::{self, At};
+use crate::rows::{Keyspace, Rows, RowsError};
+use crate::table;
+use crate::view::{BucketView, Node, VolumeView};
 
 /// A read's answer, or why there is none; outside, a store that failed.
 pub type ReadResult<T> = Result<Result<T, Refusal>, RowsError>;
 
-fn unbuilt<T>() -> ReadResult<T> {
-    Ok(Err(Refusal::new(RefusalKind::Unsupported, "not built")))
+/// Ends a read with an answer's refusal inside a [`ReadResult`].
+macro_rules! tell {
+    ($answer:expr) => {
+        match $answer {
+            Ok(value) => value,
+            Err(refusal) => return Ok(Err(refusal)),
+        }
+    };
+}
+pub(crate) use tell;
+
+/// How far the history has been applied; all zero for a fresh store.
+///
+/// # Errors
+/// [`RowsError`] when the store fails.
+pub fn position(rows: &dyn Rows) -> Result<Position, RowsError> {
+    table::position(rows)
 }
 
-#[allow(missing_docs)]
-pub fn position(_rows: &dyn Rows) -> Result<Position, RowsError> {
-    Ok(Position::default())
+/// The limits in force; [`Limits::starting`] until they are set.
+///
+/// # Errors
+/// [`RowsError`] when the store fails.
+pub fn limits(rows: &dyn Rows) -> Result<Limits, RowsError> {
+    table::limits(rows)
 }
-#[allow(missing_docs)]
-pub fn limits(_rows: &dyn Rows) -> Result<Limits, RowsError> {
-    Ok(Limits::starting())
+
+/// A volume; `VolumeNotFound`.
+///
+/// # Errors
+/// [`RowsError`] when the store fails.
+pub fn volume(rows: &dyn Rows, volume: &str) -> ReadResult<VolumeView> {
+    Ok(match table::volume(rows, volume)? {
+        Some(row) => Ok(shown::volume(volume, row)),
+        None => Err(no_volume(volume)),
+    })
 }
-#[allow(missing_docs)]
-pub fn volume(_rows: &dyn Rows, _volume: &str) -> ReadResult<VolumeView> {
-    unbuilt()
-}
-#[allow(missing_docs)]
+
+/// At most `max` volumes behind `after` whose names start with `prefix`, of one owner if one is named, in the order of their names.
+///
+/// # Errors
+/// [`RowsError`] when the store fails.
 pub fn volumes(
-    _rows: &dyn Rows,
-    _owner: Option<&str>,
-    _prefix: &str,
-    _after: &str,
-    _max: usize,
+    rows: &dyn Rows,
+    owner: Option<&str>,
+    prefix: &str,
+    after: &str,
+    max: usize,
 ) -> ReadResult<Vec<VolumeView>> {
-    unbuilt()
+    let mut found = Vec::new();
+    let mut from = behind(after.as_bytes(), after.is_empty());
+    while found.len() < max {
+        let page = table::below(rows, Keyspace::Volumes, prefix.as_bytes(), &from, max)?;
+        let full = page.len() == max;
+        for (key, value) in page {
+            from = behind(&key, false);
+            let row: VolumeRow = table::decode(Keyspace::Volumes, &value)?;
+            if owner.is_none_or(|owner| owner == row.owner) && found.len() < max {
+                found.push(shown::volume(&String::from_utf8_lossy(&key), row));
+            }
+        }
+        if !full {
+            break;
+        }
+    }
+    Ok(Ok(found))
 }
-#[allow(missing_docs)]
-pub fn bucket(_rows: &dyn Rows, _volume: &str, _bucket: &str) -> ReadResult<BucketView> {
-    unbuilt()
+
+/// A bucket; `VolumeNotFound`, `BucketNotFound`.
+///
+/// # Errors
+/// [`RowsError`] when the store fails.
+pub fn bucket(rows: &dyn Rows, volume: &str, bucket: &str) -> ReadResult<BucketView> {
+    Ok(buckets_rule::get(rows, volume, bucket)?.map(shown::bucket))
 }
-#[allow(missing_docs)]
+
+/// At most `max` buckets of a volume behind `after` whose names start with `prefix`, in the order of their names; `VolumeNotFound`.
+///
+/// # Errors
+/// [`RowsError`] when the store fails.
 pub fn buckets(
-    _rows: &dyn Rows,
-    _volume: &str,
-    _prefix: &str,
-    _after: &str,
-    _max: usize,
+    rows: &dyn Rows,
+    volume: &str,
+    prefix: &str,
+    after: &str,
+    max: usize,
 ) -> ReadResult<Vec<BucketView>> {
-    unbuilt()
+    if table::volume(rows, volume)?.is_none() {
+        return Ok(Err(no_volume(volume)));
+    }
+    let from = behind(&key::bucket(volume, after), after.is_empty());
+    let page = table::below(rows, Keyspace::Buckets, &key::bucket(volume, prefix), &from, max)?;
+    let mut found = Vec::with_capacity(page.len());
+    for (_, value) in page {
+        found.push(shown::bucket(table::decode(Keyspace::Buckets, &value)?));
+    }
+    Ok(Ok(found))
 }
-#[allow(missing_docs)]
-pub fn status(_rows: &dyn Rows, _path: &KeyPath) -> ReadResult<Node> {
-    unbuilt()
+
+/// What stands at a path; `FileNotFound` when nothing does. In LEGACY and OBJECT_STORE a key that ends in a slash, or any key below, makes
+/// a directory.
+///
+/// # Errors
+/// [`RowsError`] when the store fails.
+pub fn status(rows: &dyn Rows, path: &KeyPath) -> ReadResult<Node> {
+    let row = tell!(buckets_rule::get(rows, &path.volume, &path.bucket)?);
+    let text = tell!(text(&row, path));
+    match stands(rows, &row, &text)? {
+        Some(at) => Ok(Ok(shown::node(rows, &row, &text, at)?)),
+        None => Ok(Err(not_found(path))),
+    }
 }
-#[allow(missing_docs)]
-pub fn list(
-    _rows: &dyn Rows,
-    _path: &KeyPath,
-    _start: &str,
-    _recursive: bool,
-    _partial_prefix: bool,
-    _max: usize,
-) -> ReadResult<Vec<Node>> {
-    unbuilt()
+
+/// The normalised key of a path. A key that nobody may write is a key that is not there.
+fn text(row: &BucketRow, path: &KeyPath) -> Result<String, Refusal> {
+    name::key(buckets_rule::layout(row), &path.key).map(|key| key.text).map_err(|_| not_found(path))
 }
-#[allow(missing_docs)]
-pub fn keys(
-    _rows: &dyn Rows,
-    _volume: &str,
-    _bucket: &str,
-    _prefix: &str,
-    _after: &str,
-    _max: usize,
-) -> ReadResult<(Vec<Node>, bool)> {
-    unbuilt()
+
+/// What stands at a key, as a reader sees it.
+fn stands(rows: &dyn Rows, row: &BucketRow, text: &str) -> Result<Option<At>, RowsError> {
+    match resolve::locate(rows, row, text)? {
+        At::Missing(_) | At::BelowFile => {}
+        at => return Ok(Some(at)),
+    }
+    if buckets_rule::layout(row) != Layout::ObjectStore {
+        return Ok(None);
+    }
+    let directory = text.trim_end_matches('/');
+    if directory.is_empty() {
+        return Ok(text.chars().all(|c| c == '/').then_some(At::Root));
+    }
+    Ok(resolve::key_directory(rows, row.object_id, directory)?.map(At::Directory))
 }
-#[allow(missing_docs)]
-pub fn blocks(_rows: &dyn Rows, _file: &FileView, _from_offset: u64, _max: usize) -> ReadResult<BlockRange> {
-    unbuilt()
+
+/// A block holder.
+///
+/// # Errors
+/// [`RowsError`] when the store fails.
+pub fn holder(rows: &dyn Rows, number: u32) -> Result<Option<Holder>, RowsError> {
+    table::holder(rows, number)
 }
-#[allow(missing_docs)]
-pub fn blocks_of(
-    _rows: &dyn Rows,
-    _file: Id,
-    _generation: u64,
-    _from_offset: u64,
-    _max: usize,
-) -> ReadResult<BlockRange> {
-    unbuilt()
+
+/// All block holders, in the order of their numbers.
+///
+/// # Errors
+/// [`RowsError`] when the store fails.
+pub fn holders(rows: &dyn Rows) -> Result<Vec<Holder>, RowsError> {
+    rows.range(Keyspace::Holders, &[], None, usize::MAX)?
+        .into_iter()
+        .map(|(_, value)| table::decode(Keyspace::Holders, &value))
+        .collect()
 }
-#[allow(missing_docs)]
-pub fn append_status(_rows: &dyn Rows, _path: &KeyPath) -> ReadResult<Option<AppendStatus>> {
-    unbuilt()
+
+/// The first key behind `key`, or the key itself when everything from it on is wanted.
+fn behind(key: &[u8], inclusive: bool) -> Vec<u8> {
+    let mut from = key.to_vec();
+    if !inclusive {
+        from.push(0);
+    }
+    from
 }
-#[allow(missing_docs)]
-pub fn session_file(_rows: &dyn Rows, _handle: &Handle) -> ReadResult<FileView> {
-    unbuilt()
+
+fn no_volume(volume: &str) -> Refusal {
+    Refusal::new(RefusalKind::VolumeNotFound, format!("there is no volume {volume}"))
 }
-#[allow(missing_docs)]
-pub fn open_files(
-    _rows: &dyn Rows,
-    _bucket: Option<(&str, &str)>,
-    _token: &[u8],
-    _max: usize,
-) -> ReadResult<(Vec<OpenFileView>, Option<Vec<u8>>, u64)> {
-    unbuilt()
-}
-#[allow(missing_docs)]
-pub fn holder(_rows: &dyn Rows, _number: u32) -> Result<Option<Holder>, RowsError> {
-    Ok(None)
-}
-#[allow(missing_docs)]
-pub fn holders(_rows: &dyn Rows) -> Result<Vec<Holder>, RowsError> {
-    Ok(Vec::new())
-}
-#[allow(missing_docs)]
-pub fn any_session(_rows: &dyn Rows) -> Result<bool, RowsError> {
-    Ok(false)
+
+fn not_found(path: &KeyPath) -> Refusal {
+    Refusal::new(RefusalKind::FileNotFound, format!("{path} is not there"))
 }
