@@ -73,6 +73,10 @@ pub enum LogError {
 impl LogError {
     pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> LogError {
         let path = path.to_owned();
-        move |source| LogError::Io { action, path, source }
+        move |source| LogError::Io {
+            action,
+            path,
+            source,
+        }
     }
 }

@@ -79,7 +79,9 @@ impl Record {
         let length = u32::try_from(self.payload.len())
             .ok()
             .filter(|_| self.payload.len() <= MAX_PAYLOAD)
-            .ok_or(LogError::TooLarge { bytes: self.payload.len() })?;
+            .ok_or(LogError::TooLarge {
+                bytes: self.payload.len(),
+            })?;
         let start = out.len();
         out.put_u32_le(length);
         out.put_u32_le(0);
@@ -104,7 +106,11 @@ impl Record {
         let mut header = bytes.slice(..HEADER);
         let length = header.get_u32_le();
         let expected = header.get_u32_le();
-        let (term, index, durable) = (header.get_u64_le(), header.get_u64_le(), header.get_u64_le());
+        let (term, index, durable) = (
+            header.get_u64_le(),
+            header.get_u64_le(),
+            header.get_u64_le(),
+        );
         let kind = header.get_u8();
         let end = match usize::try_from(length) {
             Ok(length) if length <= MAX_PAYLOAD => HEADER + length,
@@ -117,8 +123,19 @@ impl Record {
             return Found::Bad("the checksum does not fit".to_owned());
         }
         match Kind::from_byte(kind) {
-            Some(kind) => Found::Good(Record { term, index, durable, kind, payload: bytes.slice(HEADER..end) }, end),
-            None => Found::Bad(format!("a record of kind {kind}, which this version does not know")),
+            Some(kind) => Found::Good(
+                Record {
+                    term,
+                    index,
+                    durable,
+                    kind,
+                    payload: bytes.slice(HEADER..end),
+                },
+                end,
+            ),
+            None => Found::Bad(format!(
+                "a record of kind {kind}, which this version does not know"
+            )),
         }
     }
 }
@@ -128,7 +145,13 @@ mod tests {
     use super::*;
 
     fn sample() -> Record {
-        Record { term: 3, index: 12, durable: 11, kind: Kind::Entry, payload: Bytes::from_static(b"content") }
+        Record {
+            term: 3,
+            index: 12,
+            durable: 11,
+            kind: Kind::Entry,
+            payload: Bytes::from_static(b"content"),
+        }
     }
 
     #[test]
@@ -150,18 +173,30 @@ mod tests {
         for bit in 0..out.len() * 8 {
             let mut copy = out.clone();
             copy[bit / 8] ^= 1 << (bit % 8);
-            assert!(matches!(Record::decode(&Bytes::from(copy)), Found::Bad(_)), "bit {bit}");
+            assert!(
+                matches!(Record::decode(&Bytes::from(copy)), Found::Bad(_)),
+                "bit {bit}"
+            );
         }
     }
 
     #[test]
     fn zeros_are_no_record() {
-        assert!(matches!(Record::decode(&Bytes::from(vec![0; 200])), Found::Bad(_)));
+        assert!(matches!(
+            Record::decode(&Bytes::from(vec![0; 200])),
+            Found::Bad(_)
+        ));
     }
 
     #[test]
     fn a_payload_beyond_the_limit_is_refused() {
-        let record = Record { payload: Bytes::from(vec![0; MAX_PAYLOAD + 1]), ..sample() };
-        assert!(matches!(record.encode(&mut Vec::new()), Err(LogError::TooLarge { .. })));
+        let record = Record {
+            payload: Bytes::from(vec![0; MAX_PAYLOAD + 1]),
+            ..sample()
+        };
+        assert!(matches!(
+            record.encode(&mut Vec::new()),
+            Err(LogError::TooLarge { .. })
+        ));
     }
 }

@@ -1,11 +1,12 @@
 //! What a log folder holds after a crash: reads every record once and tells a torn end from damage.
 //!
 //! A record that does not read back is a torn end only if it is in the last segment and its index is above every durable index that
-//! any record behind it tells. Everything else was fsynced once, so something has destroyed it: the open is refused.
+//! is known: from a record behind it, or from whoever opens the log. Everything else was fsynced once, so something has destroyed it:
+//! the open is refused.
 
+use super::LogError;
 use super::record::{self, Found, Record};
 use super::segment::{self, Head, Segment};
-use super::LogError;
 use bytes::Bytes;
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
@@ -34,19 +35,27 @@ pub(crate) struct Recovered {
     pub(crate) torn: Option<Torn>,
 }
 
-/// Reads and checks the whole log, and cuts a torn end off it, durably.
-pub(crate) fn recover(dir: &Path) -> Result<Recovered, LogError> {
+/// Reads and checks the whole log, and cuts a torn end off it, durably. Records up to `floor` are known to have been durable.
+pub(crate) fn recover(dir: &Path, floor: u64) -> Result<Recovered, LogError> {
     let mut segments = segment::list(dir)?;
     let mut torn = None;
     let mut end: Option<(u64, u64)> = None;
     for at in 0..segments.len() {
         let last = at + 1 == segments.len();
         let segment = segments[at].clone();
-        let bytes = Bytes::from(std::fs::read(&segment.path).map_err(LogError::io("reading", &segment.path))?);
+        let bytes = Bytes::from(
+            std::fs::read(&segment.path).map_err(LogError::io("reading", &segment.path))?,
+        );
         if let Err(bad) = check_header(&segment, &bytes) {
-            if last && matches!(bad, LogError::Damaged { .. }) && bytes.len() <= segment::HEADER {
+            let torn_off =
+                last && matches!(bad, LogError::Damaged { .. }) && bytes.len() <= segment::HEADER;
+            if torn_off && segment.first > floor {
                 remove(dir, &segment)?;
-                torn = Some(Torn { path: segment.path, kept: 0, cut: segment.bytes });
+                torn = Some(Torn {
+                    path: segment.path,
+                    kept: 0,
+                    cut: segment.bytes,
+                });
                 segments.pop();
                 break;
             }
@@ -55,24 +64,43 @@ pub(crate) fn recover(dir: &Path) -> Result<Recovered, LogError> {
         if let Some((_, index)) = end
             && segment.first != index + 1
         {
-            let detail = format!("it begins at {}, the segment before ends at {index}", segment.first);
-            return Err(LogError::Gap { path: segment.path, detail });
+            let detail = format!(
+                "it begins at {}, the segment before ends at {index}",
+                segment.first
+            );
+            return Err(LogError::Gap {
+                path: segment.path,
+                detail,
+            });
         }
         let (term, before) = end.unwrap_or((0, segment.first.saturating_sub(1)));
         let scan = scan(&segment, &bytes, term, before)?;
         if scan.good < segment.bytes {
-            let damaged = |detail| LogError::Damaged { path: segment.path.clone(), offset: scan.good, detail };
+            let damaged = |detail| LogError::Damaged {
+                path: segment.path.clone(),
+                offset: scan.good,
+                detail,
+            };
             if !last {
-                return Err(damaged(format!("{} (this is not the last segment)", scan.why)));
+                return Err(damaged(format!(
+                    "{} (this is not the last segment)",
+                    scan.why
+                )));
             }
             let from = usize::try_from(scan.good).unwrap_or(bytes.len());
-            if let Some(durable) = highest_durable(&bytes.slice(from..), scan.index)
-                && durable > scan.index
-            {
-                return Err(damaged(format!("{}, and a record behind it says that {durable} was durable", scan.why)));
+            let durable = highest_durable(&bytes.slice(from..), scan.index).max(floor);
+            if durable > scan.index {
+                return Err(damaged(format!(
+                    "{}, but everything up to record {durable} was durable",
+                    scan.why
+                )));
             }
             cut(&segment, scan.good)?;
-            torn = Some(Torn { path: segment.path.clone(), kept: scan.good, cut: segment.bytes - scan.good });
+            torn = Some(Torn {
+                path: segment.path.clone(),
+                kept: scan.good,
+                cut: segment.bytes - scan.good,
+            });
             segments[at].bytes = scan.good;
         }
         end = Some((scan.term, scan.index));
@@ -82,7 +110,20 @@ pub(crate) fn recover(dir: &Path) -> Result<Recovered, LogError> {
         sync(last)?;
     }
     let (last_term, last_index) = end.unwrap_or((0, 0));
-    Ok(Recovered { segments, last_term, last_index, torn })
+    if last_index < floor {
+        let detail =
+            format!("it ends at {last_index}, but everything up to record {floor} was durable");
+        return Err(LogError::Gap {
+            path: dir.to_owned(),
+            detail,
+        });
+    }
+    Ok(Recovered {
+        segments,
+        last_term,
+        last_index,
+        torn,
+    })
 }
 
 struct Scan {
@@ -100,30 +141,47 @@ struct Scan {
 ///
 /// A record with a good checksum in a wrong place is damage wherever it stands: no crash writes one.
 fn scan(segment: &Segment, bytes: &Bytes, term: u64, index: u64) -> Result<Scan, LogError> {
-    let mut scan = Scan { good: segment::HEADER as u64, term, index, why: String::new() };
+    let mut scan = Scan {
+        good: segment::HEADER as u64,
+        term,
+        index,
+        why: String::new(),
+    };
     let mut at = segment::HEADER;
     loop {
         match Record::decode(&bytes.slice(at..)) {
             Found::End => return Ok(scan),
             Found::Bad(why) => return Ok(Scan { why, ..scan }),
             Found::Good(record, size) => {
-                if record.index != scan.index + 1 || record.term < scan.term || record.durable >= record.index {
+                if record.index != scan.index + 1
+                    || record.term < scan.term
+                    || record.durable >= record.index
+                {
                     let detail = format!(
                         "record {} of term {} stands behind record {} of term {}",
                         record.index, record.term, scan.index, scan.term
                     );
-                    return Err(LogError::Damaged { path: segment.path.clone(), offset: scan.good, detail });
+                    return Err(LogError::Damaged {
+                        path: segment.path.clone(),
+                        offset: scan.good,
+                        detail,
+                    });
                 }
                 at += size;
-                scan = Scan { good: at as u64, term: record.term, index: record.index, why: String::new() };
+                scan = Scan {
+                    good: at as u64,
+                    term: record.term,
+                    index: record.index,
+                    why: String::new(),
+                };
             }
         }
     }
 }
 
 /// The highest durable index in any good record behind a bad one, wherever it begins.
-fn highest_durable(bytes: &Bytes, behind: u64) -> Option<u64> {
-    let mut highest = None;
+fn highest_durable(bytes: &Bytes, behind: u64) -> u64 {
+    let mut highest = 0;
     let mut at = 1;
     while at + record::HEADER <= bytes.len() {
         // Cheap look first: the index must follow the last good one, and by no more than the file could hold.
@@ -131,7 +189,7 @@ fn highest_durable(bytes: &Bytes, behind: u64) -> Option<u64> {
         let plausible = index > behind && index - behind <= bytes.len() as u64;
         match plausible.then(|| Record::decode(&bytes.slice(at..))) {
             Some(Found::Good(record, size)) => {
-                highest = highest.max(Some(record.durable));
+                highest = highest.max(record.durable);
                 at += size;
             }
             _ => at += 1,
@@ -147,26 +205,43 @@ fn index_at(bytes: &Bytes, at: usize) -> u64 {
 }
 
 fn check_header(segment: &Segment, bytes: &Bytes) -> Result<(), LogError> {
-    let damaged = |detail: String| LogError::Damaged { path: segment.path.clone(), offset: 0, detail };
+    let damaged = |detail: String| LogError::Damaged {
+        path: segment.path.clone(),
+        offset: 0,
+        detail,
+    };
     match segment::read_header(bytes) {
         Head::Good(first) if first == segment.first => Ok(()),
-        Head::Good(first) => Err(damaged(format!("the header says that the first index is {first}"))),
-        Head::Version(found) => {
-            Err(LogError::Version { path: segment.path.clone(), found, known: segment::VERSION })
-        }
+        Head::Good(first) => Err(damaged(format!(
+            "the header says that the first index is {first}"
+        ))),
+        Head::Version(found) => Err(LogError::Version {
+            path: segment.path.clone(),
+            found,
+            known: segment::VERSION,
+        }),
         Head::Bad => Err(damaged("the header does not read back".to_owned())),
     }
 }
 
 fn cut(segment: &Segment, length: u64) -> Result<(), LogError> {
-    let file = OpenOptions::new().write(true).open(&segment.path).map_err(LogError::io("opening", &segment.path))?;
-    file.set_len(length).map_err(LogError::io("cutting", &segment.path))?;
-    file.sync_all().map_err(LogError::io("syncing", &segment.path))
+    let file = OpenOptions::new()
+        .write(true)
+        .open(&segment.path)
+        .map_err(LogError::io("opening", &segment.path))?;
+    file.set_len(length)
+        .map_err(LogError::io("cutting", &segment.path))?;
+    file.sync_all()
+        .map_err(LogError::io("syncing", &segment.path))
 }
 
 fn sync(segment: &Segment) -> Result<(), LogError> {
-    let file = OpenOptions::new().append(true).open(&segment.path).map_err(LogError::io("opening", &segment.path))?;
-    file.sync_all().map_err(LogError::io("syncing", &segment.path))
+    let file = OpenOptions::new()
+        .append(true)
+        .open(&segment.path)
+        .map_err(LogError::io("opening", &segment.path))?;
+    file.sync_all()
+        .map_err(LogError::io("syncing", &segment.path))
 }
 
 fn remove(dir: &Path, segment: &Segment) -> Result<(), LogError> {

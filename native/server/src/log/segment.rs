@@ -61,7 +61,9 @@ fn header(first: u64) -> Vec<u8> {
 }
 
 pub(crate) fn read_header(bytes: &[u8]) -> Head {
-    let Some(mut head) = bytes.get(..HEADER) else { return Head::Bad };
+    let Some(mut head) = bytes.get(..HEADER) else {
+        return Head::Bad;
+    };
     let sum = crc(&head[..HEADER - 4]);
     if &head[..8] != MAGIC {
         return Head::Bad;
@@ -71,7 +73,11 @@ pub(crate) fn read_header(bytes: &[u8]) -> Head {
     if sum != expected {
         return Head::Bad;
     }
-    if version == VERSION { Head::Good(first) } else { Head::Version(version) }
+    if version == VERSION {
+        Head::Good(first)
+    } else {
+        Head::Version(version)
+    }
 }
 
 /// Makes an empty segment. File and folder are synced before it returns.
@@ -82,15 +88,25 @@ pub(crate) fn create(dir: &Path, first: u64) -> Result<(Segment, File), LogError
         .create_new(true)
         .open(&path)
         .map_err(LogError::io("creating", &path))?;
-    file.write_all(&header(first)).map_err(LogError::io("writing", &path))?;
+    file.write_all(&header(first))
+        .map_err(LogError::io("writing", &path))?;
     file.sync_all().map_err(LogError::io("syncing", &path))?;
     sync_dir(dir)?;
-    Ok((Segment { first, bytes: HEADER as u64, path }, file))
+    Ok((
+        Segment {
+            first,
+            bytes: HEADER as u64,
+            path,
+        },
+        file,
+    ))
 }
 
 /// Makes the names in `dir` durable.
 pub(crate) fn sync_dir(dir: &Path) -> Result<(), LogError> {
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(LogError::io("syncing", dir))
+    File::open(dir)
+        .and_then(|dir| dir.sync_all())
+        .map_err(LogError::io("syncing", dir))
 }
 
 /// The segments in `dir` by their names, lowest first index first.
@@ -107,10 +123,18 @@ pub(crate) fn list(dir: &Path) -> Result<Vec<Segment>, LogError> {
         let path = entry.path();
         match first {
             Some(first) => {
-                let bytes = entry.metadata().map_err(LogError::io("reading the size of", &path))?.len();
+                let bytes = entry
+                    .metadata()
+                    .map_err(LogError::io("reading the size of", &path))?
+                    .len();
                 found.push(Segment { first, bytes, path });
             }
-            None => return Err(LogError::Gap { path, detail: "this is no segment, and nothing else belongs here".to_owned() }),
+            None => {
+                return Err(LogError::Gap {
+                    path,
+                    detail: "this is no segment, and nothing else belongs here".to_owned(),
+                });
+            }
         }
     }
     found.sort_by_key(|segment| segment.first);

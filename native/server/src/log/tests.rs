@@ -8,12 +8,16 @@ use std::fs;
 const SEGMENT: u64 = 300;
 
 fn payload(index: u64, length: usize) -> Bytes {
-    Bytes::from((0..length).map(|at| u8::try_from((at as u64 * 7 + index) % 251).unwrap()).collect::<Vec<u8>>())
+    Bytes::from(
+        (0..length)
+            .map(|at| u8::try_from((at as u64 * 7 + index) % 251).unwrap())
+            .collect::<Vec<u8>>(),
+    )
 }
 
 /// Writes one record for each length; syncs after each, as the consensus does.
 fn write(dir: &Path, lengths: &[usize], segment_bytes: u64) {
-    let (mut log, torn) = Log::open(dir, segment_bytes).unwrap();
+    let (mut log, torn) = Log::open(dir, segment_bytes, 0).unwrap();
     assert_eq!(torn, None);
     for length in lengths {
         let index = log.last_index() + 1;
@@ -27,7 +31,10 @@ fn read(log: &Log, from: u64) -> Vec<Record> {
 }
 
 fn files(dir: &Path) -> Vec<PathBuf> {
-    let mut files: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let mut files: Vec<_> = fs::read_dir(dir)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
     files.sort();
     files
 }
@@ -42,7 +49,7 @@ fn copy(from: &Path, to: &Path) {
 
 /// Opens and checks that what is there is a beginning of `lengths`; gives how many records.
 fn beginning(dir: &Path, lengths: &[usize]) -> Result<usize, LogError> {
-    let (log, _) = Log::open(dir, SEGMENT)?;
+    let (log, _) = Log::open(dir, SEGMENT, 0)?;
     let records = read(&log, 0);
     for (at, record) in records.iter().enumerate() {
         assert_eq!(record.index, at as u64 + 1);
@@ -58,9 +65,23 @@ fn records_come_back_across_segments_and_opens() {
     write(dir.path(), &[100; 5], SEGMENT);
     write(dir.path(), &[100; 5], SEGMENT);
     assert!(files(dir.path()).len() > 2);
-    let (log, _) = Log::open(dir.path(), SEGMENT).unwrap();
-    assert_eq!((log.first_index(), log.last_index(), log.durable_index(), log.last_term()), (1, 10, 10, 1));
-    assert_eq!(read(&log, 7).iter().map(|record| record.index).collect::<Vec<_>>(), [7, 8, 9, 10]);
+    let (log, _) = Log::open(dir.path(), SEGMENT, 0).unwrap();
+    assert_eq!(
+        (
+            log.first_index(),
+            log.last_index(),
+            log.durable_index(),
+            log.last_term()
+        ),
+        (1, 10, 10, 1)
+    );
+    assert_eq!(
+        read(&log, 7)
+            .iter()
+            .map(|record| record.index)
+            .collect::<Vec<_>>(),
+        [7, 8, 9, 10]
+    );
     assert_eq!(read(&log, 11), []);
     assert_eq!(read(&log, 3)[0].durable, 2);
 }
@@ -69,7 +90,7 @@ fn records_come_back_across_segments_and_opens() {
 fn a_reader_ends_where_the_log_ended_when_it_was_made() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), &[10; 3], SEGMENT);
-    let (mut log, _) = Log::open(dir.path(), SEGMENT).unwrap();
+    let (mut log, _) = Log::open(dir.path(), SEGMENT, 0).unwrap();
     let reader = log.reader(1);
     log.append(1, Kind::Entry, payload(4, 10)).unwrap();
     assert_eq!(reader.count(), 3);
@@ -79,14 +100,14 @@ fn a_reader_ends_where_the_log_ended_when_it_was_made() {
 fn cutting_removes_whole_segments_below_the_index_and_keeps_the_last() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), &[100; 10], SEGMENT);
-    let (mut log, _) = Log::open(dir.path(), SEGMENT).unwrap();
+    let (mut log, _) = Log::open(dir.path(), SEGMENT, 0).unwrap();
     let before = log.bytes();
     let freed = log.cut(5).unwrap();
     assert!(freed > 0 && log.first_index() <= 5 && log.first_index() > 1);
     assert_eq!(log.bytes(), before - freed);
     log.cut(1_000).unwrap();
     drop(log);
-    let (mut log, _) = Log::open(dir.path(), SEGMENT).unwrap();
+    let (mut log, _) = Log::open(dir.path(), SEGMENT, 0).unwrap();
     assert_eq!(files(dir.path()).len(), 1);
     assert_eq!(log.last_index(), 10);
     assert_eq!(log.append(1, Kind::Entry, payload(11, 5)).unwrap(), 11);
@@ -103,13 +124,23 @@ fn truncated_at_any_byte_the_log_is_an_exact_beginning() {
     let in_last = lengths.len() - usize::try_from(first - 1).unwrap();
     for length in 0..whole.len() {
         copy(dir.path(), image.path());
-        fs::write(image.path().join(last.file_name().unwrap()), &whole[..length]).unwrap();
+        fs::write(
+            image.path().join(last.file_name().unwrap()),
+            &whole[..length],
+        )
+        .unwrap();
         let kept = beginning(image.path(), &lengths).unwrap();
-        assert!(kept >= lengths.len() - in_last && kept < lengths.len(), "cut to {length}: {kept}");
+        assert!(
+            kept >= lengths.len() - in_last && kept < lengths.len(),
+            "cut to {length}: {kept}"
+        );
         // The cut is durable: a second open finds nothing to cut, and writing goes on at the next index.
-        let (mut log, torn) = Log::open(image.path(), SEGMENT).unwrap();
+        let (mut log, torn) = Log::open(image.path(), SEGMENT, 0).unwrap();
         assert_eq!(torn, None);
-        assert_eq!(log.append(1, Kind::Entry, Bytes::new()).unwrap(), kept as u64 + 1);
+        assert_eq!(
+            log.append(1, Kind::Entry, Bytes::new()).unwrap(),
+            kept as u64 + 1
+        );
     }
 }
 
@@ -129,11 +160,18 @@ fn a_flipped_byte_is_refused_unless_it_hits_the_last_record() {
             fs::write(image.path().join(file.file_name().unwrap()), &broken).unwrap();
             let torn = file == all.last().unwrap() && at >= last_record;
             match beginning(image.path(), &lengths) {
-                Ok(kept) => assert!(torn && kept == lengths.len() - 1, "byte {at} of {}", file.display()),
+                Ok(kept) => assert!(
+                    torn && kept == lengths.len() - 1,
+                    "byte {at} of {}",
+                    file.display()
+                ),
                 Err(error) => {
                     assert!(!torn, "byte {at} of {}: {error}", file.display());
                     // A refusal changes nothing.
-                    assert_eq!(fs::read(image.path().join(file.file_name().unwrap())).unwrap(), broken);
+                    assert_eq!(
+                        fs::read(image.path().join(file.file_name().unwrap())).unwrap(),
+                        broken
+                    );
                 }
             }
         }
@@ -149,8 +187,10 @@ fn a_hole_of_zeros_before_durable_records_is_refused() {
     let record = super::record::HEADER + 50;
     bytes[segment::HEADER + record..segment::HEADER + 3 * record].fill(0);
     fs::write(&file, bytes).unwrap();
-    match Log::open(dir.path(), 10_000) {
-        Err(LogError::Damaged { offset, .. }) => assert_eq!(offset, (segment::HEADER + record) as u64),
+    match Log::open(dir.path(), 10_000, 0) {
+        Err(LogError::Damaged { offset, .. }) => {
+            assert_eq!(offset, (segment::HEADER + record) as u64)
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -159,7 +199,7 @@ fn a_hole_of_zeros_before_durable_records_is_refused() {
 fn unsynced_records_lost_out_of_order_are_a_torn_end() {
     let dir = tempfile::tempdir().unwrap();
     {
-        let (mut log, _) = Log::open(dir.path(), 10_000).unwrap();
+        let (mut log, _) = Log::open(dir.path(), 10_000, 0).unwrap();
         log.append(1, Kind::Entry, payload(1, 50)).unwrap();
         log.sync().unwrap();
         for index in 2..5 {
@@ -171,7 +211,7 @@ fn unsynced_records_lost_out_of_order_are_a_torn_end() {
     let record = super::record::HEADER + 50;
     bytes[segment::HEADER + record..segment::HEADER + 2 * record].fill(0);
     fs::write(&file, &bytes).unwrap();
-    let (log, torn) = Log::open(dir.path(), 10_000).unwrap();
+    let (log, torn) = Log::open(dir.path(), 10_000, 0).unwrap();
     assert_eq!(log.last_index(), 1);
     assert_eq!(torn.unwrap().cut, 3 * record as u64);
 }
@@ -182,11 +222,17 @@ fn a_missing_segment_a_foreign_file_and_a_newer_format_are_refused() {
     write(dir.path(), &[100; 10], SEGMENT);
     copy(dir.path(), image.path());
     fs::remove_file(&files(image.path())[1]).unwrap();
-    assert!(matches!(Log::open(image.path(), SEGMENT), Err(LogError::Gap { .. })));
+    assert!(matches!(
+        Log::open(image.path(), SEGMENT, 0),
+        Err(LogError::Gap { .. })
+    ));
 
     copy(dir.path(), image.path());
     fs::write(image.path().join("notes.txt"), b"?").unwrap();
-    assert!(matches!(Log::open(image.path(), SEGMENT), Err(LogError::Gap { .. })));
+    assert!(matches!(
+        Log::open(image.path(), SEGMENT, 0),
+        Err(LogError::Gap { .. })
+    ));
 
     copy(dir.path(), image.path());
     let first = &files(image.path())[0];
@@ -195,27 +241,64 @@ fn a_missing_segment_a_foreign_file_and_a_newer_format_are_refused() {
     let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &bytes[..20]);
     bytes[20..24].copy_from_slice(&u32::try_from(sum).unwrap().to_le_bytes());
     fs::write(first, bytes).unwrap();
-    assert!(matches!(Log::open(image.path(), SEGMENT), Err(LogError::Version { found: 2, known: 1, .. })));
+    assert!(matches!(
+        Log::open(image.path(), SEGMENT, 0),
+        Err(LogError::Version {
+            found: 2,
+            known: 1,
+            ..
+        })
+    ));
+}
+
+#[test]
+fn what_is_known_to_be_durable_is_never_cut() {
+    let (dir, image) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let lengths = [60; 5];
+    write(dir.path(), &lengths, 10_000);
+    let file = files(dir.path()).remove(0);
+    let whole = fs::read(&file).unwrap();
+    for kept in 0..whole.len() {
+        copy(dir.path(), image.path());
+        let target = image.path().join(file.file_name().unwrap());
+        fs::write(&target, &whole[..kept]).unwrap();
+        assert!(Log::open(image.path(), 10_000, 5).is_err(), "cut to {kept}");
+        assert_eq!(fs::read(&target).unwrap().len(), kept);
+    }
+    fs::remove_file(&file).unwrap();
+    assert!(matches!(
+        Log::open(dir.path(), 10_000, 5),
+        Err(LogError::Gap { .. })
+    ));
 }
 
 #[test]
 fn a_record_that_is_too_large_leaves_the_log_usable() {
     let dir = tempfile::tempdir().unwrap();
-    let (mut log, _) = Log::open(dir.path(), SEGMENT).unwrap();
+    let (mut log, _) = Log::open(dir.path(), SEGMENT, 0).unwrap();
     let large = Bytes::from(vec![0; MAX_PAYLOAD + 1]);
-    assert!(matches!(log.append(1, Kind::Entry, large), Err(LogError::TooLarge { .. })));
+    assert!(matches!(
+        log.append(1, Kind::Entry, large),
+        Err(LogError::TooLarge { .. })
+    ));
     assert_eq!(log.append(1, Kind::Entry, Bytes::new()).unwrap(), 1);
 }
 
 #[test]
 fn a_failed_write_poisons() {
     let dir = tempfile::tempdir().unwrap();
-    let (mut log, _) = Log::open(dir.path(), 1).unwrap();
+    let (mut log, _) = Log::open(dir.path(), 1, 0).unwrap();
     log.append(1, Kind::Entry, Bytes::new()).unwrap();
     // The next record needs a new segment, whose file exists already.
     fs::write(segment::path_of(dir.path(), 2), b"in the way").unwrap();
-    assert!(matches!(log.append(1, Kind::Entry, Bytes::new()), Err(LogError::Io { .. })));
-    assert!(matches!(log.append(1, Kind::Entry, Bytes::new()), Err(LogError::Poisoned)));
+    assert!(matches!(
+        log.append(1, Kind::Entry, Bytes::new()),
+        Err(LogError::Io { .. })
+    ));
+    assert!(matches!(
+        log.append(1, Kind::Entry, Bytes::new()),
+        Err(LogError::Poisoned)
+    ));
     assert!(matches!(log.sync(), Err(LogError::Poisoned)));
 }
 

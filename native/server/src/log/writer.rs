@@ -1,9 +1,9 @@
 //! Appending, syncing, cutting and reading back.
 
+use super::LogError;
 use super::record::{Found, Kind, Record};
 use super::recovery::{self, Torn};
 use super::segment::{self, Segment};
-use super::LogError;
 use bytes::Bytes;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -28,14 +28,22 @@ pub struct Log {
 
 impl Log {
     /// Opens the log in `dir`, which must exist, checks all of it, and cuts a torn end; a new segment begins after `segment_bytes`.
+    /// Records up to `floor` are known to have been durable, by rows or a checkpoint that hold them: without them the log is refused.
     ///
     /// # Errors
     /// [`LogError`]; damage leaves the folder as it was.
-    pub fn open(dir: &Path, segment_bytes: u64) -> Result<(Log, Option<Torn>), LogError> {
-        let found = recovery::recover(dir)?;
+    pub fn open(
+        dir: &Path,
+        segment_bytes: u64,
+        floor: u64,
+    ) -> Result<(Log, Option<Torn>), LogError> {
+        let found = recovery::recover(dir, floor)?;
         let file = match found.segments.last() {
             Some(last) => Some(
-                OpenOptions::new().append(true).open(&last.path).map_err(LogError::io("opening", &last.path))?,
+                OpenOptions::new()
+                    .append(true)
+                    .open(&last.path)
+                    .map_err(LogError::io("opening", &last.path))?,
             ),
             None => None,
         };
@@ -56,7 +64,9 @@ impl Log {
     /// Index of the first record that is kept; one more than [`Log::last_index`] when there is none.
     #[must_use]
     pub fn first_index(&self) -> u64 {
-        self.segments.first().map_or(self.last_index + 1, |segment| segment.first)
+        self.segments
+            .first()
+            .map_or(self.last_index + 1, |segment| segment.first)
     }
 
     /// Index of the last record written; 0 before the first.
@@ -83,6 +93,16 @@ impl Log {
         self.segments.iter().map(|segment| segment.bytes).sum()
     }
 
+    /// Bytes of the segments that begin above `index`, which is nearly what the log holds behind it.
+    #[must_use]
+    pub fn bytes_above(&self, index: u64) -> u64 {
+        self.segments
+            .iter()
+            .filter(|segment| segment.first > index)
+            .map(|segment| segment.bytes)
+            .sum()
+    }
+
     /// Writes one record at the next index and gives that. It is not durable before [`Log::sync`].
     ///
     /// # Errors
@@ -91,15 +111,27 @@ impl Log {
         self.alive()?;
         let index = self.last_index + 1;
         self.buffer.clear();
-        Record { term, index, durable: self.durable, kind, payload }.encode(&mut self.buffer)?;
+        Record {
+            term,
+            index,
+            durable: self.durable,
+            kind,
+            payload,
+        }
+        .encode(&mut self.buffer)?;
         self.poisoned = true;
-        if self.segments.last().is_none_or(|segment| segment.bytes >= self.segment_bytes) {
+        if self
+            .segments
+            .last()
+            .is_none_or(|segment| segment.bytes >= self.segment_bytes)
+        {
             self.roll(index)?;
         }
         let (Some(file), Some(segment)) = (self.file.as_mut(), self.segments.last_mut()) else {
             return Err(LogError::Poisoned);
         };
-        file.write_all(&self.buffer).map_err(LogError::io("writing", &segment.path))?;
+        file.write_all(&self.buffer)
+            .map_err(LogError::io("writing", &segment.path))?;
         segment.bytes += self.buffer.len() as u64;
         self.last_index = index;
         self.last_term = term;
@@ -143,20 +175,34 @@ impl Log {
     #[must_use]
     pub fn reader(&self, index: u64) -> LogReader {
         let mut segments = self.segments.clone();
-        let skip = segments.iter().rposition(|segment| segment.first <= index).unwrap_or(0);
+        let skip = segments
+            .iter()
+            .rposition(|segment| segment.first <= index)
+            .unwrap_or(0);
         segments.drain(..skip);
         segments.reverse();
-        LogReader { segments, bytes: Bytes::new(), at: 0, path: self.dir.clone(), from: index }
+        LogReader {
+            segments,
+            bytes: Bytes::new(),
+            at: 0,
+            path: self.dir.clone(),
+            from: index,
+        }
     }
 
     fn alive(&self) -> Result<(), LogError> {
-        if self.poisoned { Err(LogError::Poisoned) } else { Ok(()) }
+        if self.poisoned {
+            Err(LogError::Poisoned)
+        } else {
+            Ok(())
+        }
     }
 
     fn sync_file(&mut self) -> Result<(), LogError> {
         if let (Some(file), Some(segment)) = (&self.file, self.segments.last()) {
             self.poisoned = true;
-            file.sync_data().map_err(LogError::io("syncing", &segment.path))?;
+            file.sync_data()
+                .map_err(LogError::io("syncing", &segment.path))?;
             self.poisoned = false;
         }
         Ok(())
@@ -195,12 +241,21 @@ impl LogReader {
                     }
                 }
                 Found::Bad(detail) => {
-                    return Err(LogError::Damaged { path: self.path.clone(), offset: self.at as u64, detail });
+                    return Err(LogError::Damaged {
+                        path: self.path.clone(),
+                        offset: self.at as u64,
+                        detail,
+                    });
                 }
                 Found::End => {
-                    let Some(segment) = self.segments.pop() else { return Ok(None) };
-                    let bytes = std::fs::read(&segment.path).map_err(LogError::io("reading", &segment.path))?;
-                    let end = usize::try_from(segment.bytes).unwrap_or(usize::MAX).min(bytes.len());
+                    let Some(segment) = self.segments.pop() else {
+                        return Ok(None);
+                    };
+                    let bytes = std::fs::read(&segment.path)
+                        .map_err(LogError::io("reading", &segment.path))?;
+                    let end = usize::try_from(segment.bytes)
+                        .unwrap_or(usize::MAX)
+                        .min(bytes.len());
                     self.bytes = Bytes::from(bytes).slice(..end);
                     self.at = segment::HEADER;
                     self.path = segment.path;

@@ -78,13 +78,22 @@ impl RowCache {
         self.with_shard(&full, |shard| {
             shard.changed = version;
             shard.old.remove(&full);
-            shard.insert(full.clone(), Entry { since: version, row }, self.generation);
+            shard.insert(
+                full.clone(),
+                Entry {
+                    since: version,
+                    row,
+                },
+                self.generation,
+            );
         });
     }
 
     fn with_shard<T>(&self, full: &[u8], act: impl FnOnce(&mut Shard) -> T) -> T {
         let hash = usize::try_from(self.hasher.hash_one(full) % SHARDS as u64).unwrap_or(0);
-        act(&mut self.shards[hash].lock().unwrap_or_else(PoisonError::into_inner))
+        act(&mut self.shards[hash]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner))
     }
 }
 
@@ -118,7 +127,10 @@ mod tests {
         let cache = RowCache::new(1 << 20);
         cache.change(K, b"a", 5, Some(Bytes::from_static(b"five")));
         assert_eq!(cache.get(K, b"a", 4), None);
-        assert_eq!(cache.get(K, b"a", 5), Some(Some(Bytes::from_static(b"five"))));
+        assert_eq!(
+            cache.get(K, b"a", 5),
+            Some(Some(Bytes::from_static(b"five")))
+        );
         cache.change(K, b"a", 6, None);
         assert_eq!(cache.get(K, b"a", 5), None);
         assert_eq!(cache.get(K, b"a", 9), Some(None));
@@ -130,7 +142,10 @@ mod tests {
         let cache = RowCache::new(1 << 20);
         cache.change(K, b"a", 6, Some(Bytes::from_static(b"new")));
         cache.fill(K, b"a", 5, Some(Bytes::from_static(b"old")));
-        assert_eq!(cache.get(K, b"a", 7), Some(Some(Bytes::from_static(b"new"))));
+        assert_eq!(
+            cache.get(K, b"a", 7),
+            Some(Some(Bytes::from_static(b"new")))
+        );
     }
 
     #[test]
@@ -138,13 +153,25 @@ mod tests {
         let cache = RowCache::new(SHARDS * 2 * 4_096);
         cache.change(K, b"hot", 1, Some(Bytes::from_static(b"hot")));
         for at in 0..10_000u64 {
-            cache.change(K, &at.to_be_bytes(), at + 2, Some(Bytes::from(vec![0; 100])));
+            cache.change(
+                K,
+                &at.to_be_bytes(),
+                at + 2,
+                Some(Bytes::from(vec![0; 100])),
+            );
             assert!(cache.get(K, b"hot", at + 2).is_some());
         }
-        let held: usize = cache.shards.iter().map(|shard| {
-            let shard = shard.lock().unwrap();
-            shard.young.len() + shard.old.len()
-        }).sum();
-        assert!(held <= SHARDS * 2 * (4_096 / (OVERHEAD + 100)) + 1, "{held}");
+        let held: usize = cache
+            .shards
+            .iter()
+            .map(|shard| {
+                let shard = shard.lock().unwrap();
+                shard.young.len() + shard.old.len()
+            })
+            .sum();
+        assert!(
+            held <= SHARDS * 2 * (4_096 / (OVERHEAD + 100)) + 1,
+            "{held}"
+        );
     }
 }

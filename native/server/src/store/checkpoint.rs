@@ -68,7 +68,10 @@ fn crc(parts: &[&[u8]]) -> u32 {
 }
 
 fn too_long<T>(_: T) -> CheckpointError {
-    CheckpointError::Io(io::Error::new(io::ErrorKind::InvalidInput, "a row or a piece is too long for the format"))
+    CheckpointError::Io(io::Error::new(
+        io::ErrorKind::InvalidInput,
+        "a row or a piece is too long for the format",
+    ))
 }
 
 struct Writer<W> {
@@ -102,7 +105,11 @@ impl<W: Write> Writer<W> {
 /// # Errors
 /// [`CheckpointError`]; what was written is worthless then.
 pub fn write(view: &View, mark: Mark, out: impl Write) -> Result<Summary, CheckpointError> {
-    let mut writer = Writer { out, sums: Digest::new(CrcAlgorithm::Crc32Iscsi), bytes: 0 };
+    let mut writer = Writer {
+        out,
+        sums: Digest::new(CrcAlgorithm::Crc32Iscsi),
+        bytes: 0,
+    };
     let mut header = Vec::with_capacity(HEADER);
     header.put_slice(MAGIC);
     header.put_u32_le(VERSION);
@@ -123,10 +130,18 @@ pub fn write(view: &View, mark: Mark, out: impl Write) -> Result<Summary, Checkp
     counts.put_u32_le(sums);
     writer.piece(TRAILER, 0, &counts)?;
     writer.out.flush()?;
-    Ok(Summary { mark, rows: total, bytes: writer.bytes })
+    Ok(Summary {
+        mark,
+        rows: total,
+        bytes: writer.bytes,
+    })
 }
 
-fn write_keyspace(view: &View, keyspace: Keyspace, writer: &mut Writer<impl Write>) -> Result<u64, CheckpointError> {
+fn write_keyspace(
+    view: &View,
+    keyspace: Keyspace,
+    writer: &mut Writer<impl Write>,
+) -> Result<u64, CheckpointError> {
     let (mut from, mut total) = (Vec::new(), 0);
     let (mut body, mut rows) = (Vec::new(), 0u32);
     loop {
@@ -167,7 +182,11 @@ pub fn read(
     input: impl Read,
     mut sink: impl FnMut(Vec<Change>) -> Result<(), String>,
 ) -> Result<Summary, CheckpointError> {
-    let mut reader = Reader { input, bytes: 0, sums: Digest::new(CrcAlgorithm::Crc32Iscsi) };
+    let mut reader = Reader {
+        input,
+        bytes: 0,
+        sums: Digest::new(CrcAlgorithm::Crc32Iscsi),
+    };
     let mark = reader.header()?;
     let mut order = Order::default();
     loop {
@@ -176,7 +195,11 @@ pub fn read(
         if number == TRAILER {
             let total = order.check_trailer(body, sums)?;
             reader.end()?;
-            return Ok(Summary { mark, rows: total, bytes: reader.bytes });
+            return Ok(Summary {
+                mark,
+                rows: total,
+                bytes: reader.bytes,
+            });
         }
         sink(order.rows(number, rows, body)?).map_err(CheckpointError::Sink)?;
     }
@@ -200,7 +223,9 @@ impl<R: Read> Reader<R> {
                 self.bytes += length as u64;
                 Ok(Bytes::from(bytes))
             }
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => damaged("it ends too early"),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                damaged("it ends too early")
+            }
             Err(error) => Err(error.into()),
         }
     }
@@ -212,7 +237,11 @@ impl<R: Read> Reader<R> {
             return damaged("this is no checkpoint");
         }
         header.advance(8);
-        let (version, term, index) = (header.get_u32_le(), header.get_u64_le(), header.get_u64_le());
+        let (version, term, index) = (
+            header.get_u32_le(),
+            header.get_u64_le(),
+            header.get_u64_le(),
+        );
         if header.get_u32_le() != sum {
             return damaged("the header's checksum does not fit");
         }
@@ -233,7 +262,10 @@ impl<R: Read> Reader<R> {
         };
         let body = self.take(length)?;
         if crc(&[&header[..PIECE_HEADER - 4], &body]) != expected {
-            return damaged(format!("the checksum of a piece before byte {} does not fit", self.bytes));
+            return damaged(format!(
+                "the checksum of a piece before byte {} does not fit",
+                self.bytes
+            ));
         }
         self.sums.update(&expected.to_le_bytes());
         Ok((number, rows, body))
@@ -255,19 +287,30 @@ struct Order {
 }
 
 impl Order {
-    fn rows(&mut self, number: u8, rows: u32, mut body: Bytes) -> Result<Vec<Change>, CheckpointError> {
+    fn rows(
+        &mut self,
+        number: u8,
+        rows: u32,
+        mut body: Bytes,
+    ) -> Result<Vec<Change>, CheckpointError> {
         let Some(keyspace) = Keyspace::ALL.get(usize::from(number)).copied() else {
             return damaged(format!("this version knows no keyspace {number}"));
         };
         let mut changes = Vec::new();
         while body.has_remaining() {
-            let (Ok(key_length), Ok(row_length)) = (body.try_get_u32_le(), body.try_get_u32_le()) else {
+            let (Ok(key_length), Ok(row_length)) = (body.try_get_u32_le(), body.try_get_u32_le())
+            else {
                 return damaged("a row is cut off");
             };
-            let (Ok(key_length), Ok(row_length)) = (usize::try_from(key_length), usize::try_from(row_length)) else {
+            let (Ok(key_length), Ok(row_length)) =
+                (usize::try_from(key_length), usize::try_from(row_length))
+            else {
                 return damaged("a row is too long");
             };
-            if key_length.checked_add(row_length).is_none_or(|length| length > body.len()) {
+            if key_length
+                .checked_add(row_length)
+                .is_none_or(|length| length > body.len())
+            {
                 return damaged("a row is cut off");
             }
             let key = body.split_to(key_length);
@@ -277,7 +320,11 @@ impl Order {
                 return damaged("rows are not in order");
             }
             self.last = Some(here);
-            changes.push(Change { keyspace, key, value });
+            changes.push(Change {
+                keyspace,
+                key,
+                value,
+            });
         }
         if u32::try_from(changes.len()) != Ok(rows) {
             return damaged("a piece has another number of rows than it says");
@@ -318,7 +365,11 @@ mod tests {
             value: Some(Bytes::from(vec![b'x'; (at % 700) as usize])),
         };
         let mut changes: Vec<_> = (0..rows).map(|at| row(Keyspace::Files, at)).collect();
-        changes.push(Change { keyspace: Keyspace::Meta, key: Bytes::new(), value: Some(Bytes::from_static(b"empty key")) });
+        changes.push(Change {
+            keyspace: Keyspace::Meta,
+            key: Bytes::new(),
+            value: Some(Bytes::from_static(b"empty key")),
+        });
         changes.push(row(Keyspace::Holders, 1));
         store.apply(Mark { term: 2, index: 9 }, &changes).unwrap();
         store
@@ -335,12 +386,20 @@ mod tests {
     fn rows_come_back_as_they_were() {
         let store = sample(5_000);
         let (bytes, summary) = encoded(&store);
-        assert_eq!(summary, Summary { mark: Mark { term: 2, index: 9 }, rows: 5_002, bytes: bytes.len() as u64 });
+        assert_eq!(
+            summary,
+            Summary {
+                mark: Mark { term: 2, index: 9 },
+                rows: 5_002,
+                bytes: bytes.len() as u64
+            }
+        );
         let copy = MemoryStore::default();
         let mut pieces = 0;
         let read = read(bytes.as_slice(), |changes| {
             pieces += 1;
-            copy.apply(Mark::default(), &changes).map_err(|error| error.to_string())
+            copy.apply(Mark::default(), &changes)
+                .map_err(|error| error.to_string())
         });
         assert_eq!(read.unwrap(), summary);
         assert!(pieces > 3);
@@ -358,7 +417,10 @@ mod tests {
             assert!(read(&bytes[..at], |_| Ok(())).is_err(), "cut to {at}");
         }
         let longer = [bytes.as_slice(), b"x"].concat();
-        assert!(matches!(read(longer.as_slice(), |_| Ok(())), Err(CheckpointError::Damaged(_))));
+        assert!(matches!(
+            read(longer.as_slice(), |_| Ok(())),
+            Err(CheckpointError::Damaged(_))
+        ));
     }
 
     #[test]
@@ -367,12 +429,18 @@ mod tests {
         // Meta's piece is the first: header 13, one row of 8 bytes of lengths and "empty key".
         let length = PIECE_HEADER + 8 + 9;
         let without = [&bytes[..HEADER], &bytes[HEADER + length..]].concat();
-        assert!(matches!(read(without.as_slice(), |_| Ok(())), Err(CheckpointError::Damaged(_))));
+        assert!(matches!(
+            read(without.as_slice(), |_| Ok(())),
+            Err(CheckpointError::Damaged(_))
+        ));
     }
 
     #[test]
     fn a_sink_that_fails_ends_the_read() {
         let (bytes, _) = encoded(&sample(20));
-        assert!(matches!(read(bytes.as_slice(), |_| Err("full".to_owned())), Err(CheckpointError::Sink(_))));
+        assert!(matches!(
+            read(bytes.as_slice(), |_| Err("full".to_owned())),
+            Err(CheckpointError::Sink(_))
+        ));
     }
 }

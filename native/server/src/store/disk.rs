@@ -74,7 +74,9 @@ struct DiskView {
 
 impl std::fmt::Debug for DiskStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DiskStore").field("mark", &self.lock().applied.mark).finish_non_exhaustive()
+        f.debug_struct("DiskStore")
+            .field("mark", &self.lock().applied.mark)
+            .finish_non_exhaustive()
     }
 }
 
@@ -88,11 +90,23 @@ impl DiskStore {
         let opened = catch_unwind(AssertUnwindSafe(|| open_tables(dir, cache_bytes)));
         let tables = Arc::new(match opened {
             Ok(opened) => opened?,
-            Err(_) => return Err(StoreError::Invalid("the engine gave up on its files".to_owned())),
+            Err(_) => {
+                return Err(StoreError::Invalid(
+                    "the engine gave up on its files".to_owned(),
+                ));
+            }
         });
         let (mark, touched) = check(&tables)?;
-        let rows = Arc::new(DiskView { snapshot: tables.database.snapshot(), tables: tables.clone(), version: 0 });
-        let current = Mutex::new(Current { applied: Applied { mark, rows }, version: 0, touched });
+        let rows = Arc::new(DiskView {
+            snapshot: tables.database.snapshot(),
+            tables: tables.clone(),
+            version: 0,
+        });
+        let current = Mutex::new(Current {
+            applied: Applied { mark, rows },
+            version: 0,
+            touched,
+        });
         Ok(DiskStore { tables, current })
     }
 
@@ -109,7 +123,11 @@ fn open_tables(dir: &Path, cache_bytes: u64) -> Result<Tables, StoreError> {
         .open()
         .map_err(open_error)?;
     let cache = RowCache::new(usize::try_from(cache_bytes / 2).unwrap_or(usize::MAX));
-    let tables = Tables { database, keyspaces: Keyspace::ALL.map(|_| OnceLock::new()).into(), cache };
+    let tables = Tables {
+        database,
+        keyspaces: Keyspace::ALL.map(|_| OnceLock::new()).into(),
+        cache,
+    };
     for keyspace in Keyspace::ALL {
         if keyspace == Keyspace::Meta || tables.database.keyspace_exists(keyspace.name()) {
             tables.get_or_make(keyspace).map_err(open_error)?;
@@ -120,9 +138,13 @@ fn open_tables(dir: &Path, cache_bytes: u64) -> Result<Tables, StoreError> {
 
 /// What the system refuses for reasons of its own must not cost the rows.
 fn open_error(error: fjall::Error) -> StoreError {
-    use std::io::ErrorKind::{OutOfMemory, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    use std::io::ErrorKind::{
+        OutOfMemory, PermissionDenied, QuotaExceeded, ReadOnlyFilesystem, StorageFull,
+    };
     let kind = match &error {
-        fjall::Error::Locked => return StoreError::Unavailable("another process has them open".to_owned()),
+        fjall::Error::Locked => {
+            return StoreError::Unavailable("another process has them open".to_owned());
+        }
         fjall::Error::Io(io) | fjall::Error::Storage(fjall::LsmError::Io(io)) => {
             if matches!(io.raw_os_error(), Some(libc::EMFILE | libc::ENFILE)) {
                 return StoreError::Unavailable(error.to_string());
@@ -142,7 +164,12 @@ fn open_error(error: fjall::Error) -> StoreError {
 /// Every keyspace must stand at the position that `meta` tells.
 fn check(tables: &Tables) -> Result<(Mark, Vec<u64>), StoreError> {
     let invalid = |error: fjall::Error| StoreError::Invalid(error.to_string());
-    let get = |keyspace, key: &[u8]| tables.get(keyspace).map_or(Ok(None), |table| table.get(key)).map_err(invalid);
+    let get = |keyspace, key: &[u8]| {
+        tables
+            .get(keyspace)
+            .map_or(Ok(None), |table| table.get(key))
+            .map_err(invalid)
+    };
     let (mark, touched) = match get(Keyspace::Meta, &POSITION)? {
         Some(row) => decode_position(&row)?,
         None => (Mark::default(), vec![0; Keyspace::ALL.len()]),
@@ -151,14 +178,19 @@ fn check(tables: &Tables) -> Result<(Mark, Vec<u64>), StoreError> {
         let row = get(keyspace, &TOUCHED)?;
         let found = match row.as_deref() {
             None => 0,
-            Some(row) => row
-                .try_into()
-                .map(u64::from_le_bytes)
-                .map_err(|_| StoreError::Invalid(format!("the position of {} does not decode", keyspace.name())))?,
+            Some(row) => row.try_into().map(u64::from_le_bytes).map_err(|_| {
+                StoreError::Invalid(format!(
+                    "the position of {} does not decode",
+                    keyspace.name()
+                ))
+            })?,
         };
         let expected = touched[keyspace as usize];
         if found != expected {
-            let detail = format!("{} was last changed at {found}, meta says {expected}", keyspace.name());
+            let detail = format!(
+                "{} was last changed at {found}, meta says {expected}",
+                keyspace.name()
+            );
             return Err(StoreError::Invalid(detail));
         }
     }
@@ -178,10 +210,15 @@ fn encode_position(mark: Mark, touched: &[u64]) -> Vec<u8> {
 /// A store of an older version has fewer keyspaces: the new ones are untouched.
 fn decode_position(mut row: &[u8]) -> Result<(Mark, Vec<u64>), StoreError> {
     let most = 16 + 8 * Keyspace::ALL.len();
-    if row.len() < 16 || row.len() > most || row.len() % 8 != 0 {
-        return Err(StoreError::Invalid("the position does not decode".to_owned()));
+    if row.len() < 16 || row.len() > most || !row.len().is_multiple_of(8) {
+        return Err(StoreError::Invalid(
+            "the position does not decode".to_owned(),
+        ));
     }
-    let mark = Mark { term: row.get_u64_le(), index: row.get_u64_le() };
+    let mark = Mark {
+        term: row.get_u64_le(),
+        index: row.get_u64_le(),
+    };
     let mut touched = Vec::with_capacity(Keyspace::ALL.len());
     while row.has_remaining() {
         touched.push(row.get_u64_le());
@@ -210,7 +247,10 @@ impl Store for DiskStore {
         let mut seen = HashSet::with_capacity(changes.len());
         for change in changes.iter().rev() {
             if change.key.len() > MAX_KEY {
-                return Err(StoreError::Failed(format!("a key of {} bytes", change.key.len())));
+                return Err(StoreError::Failed(format!(
+                    "a key of {} bytes",
+                    change.key.len()
+                )));
             }
             if !seen.insert((change.keyspace, &change.key)) {
                 continue;
@@ -221,17 +261,31 @@ impl Store for DiskStore {
                 Some(row) => batch.insert(keyspace, row_key(&change.key), row.as_ref()),
                 None => batch.remove(keyspace, row_key(&change.key)),
             }
-            tables.cache.change(change.keyspace, &change.key, version, change.value.clone());
+            tables
+                .cache
+                .change(change.keyspace, &change.key, version, change.value.clone());
         }
         let keyspaces: HashSet<Keyspace> = seen.iter().map(|(keyspace, _)| *keyspace).collect();
         for keyspace in keyspaces {
-            batch.insert(tables.get_or_make(keyspace).map_err(failed)?, TOUCHED, mark.index.to_le_bytes());
+            batch.insert(
+                tables.get_or_make(keyspace).map_err(failed)?,
+                TOUCHED,
+                mark.index.to_le_bytes(),
+            );
         }
         let meta = tables.get_or_make(Keyspace::Meta).map_err(failed)?;
         batch.insert(meta, POSITION, encode_position(mark, &touched));
         batch.commit().map_err(failed)?;
-        let rows = Arc::new(DiskView { snapshot: tables.database.snapshot(), tables: tables.clone(), version });
-        *self.lock() = Current { applied: Applied { mark, rows }, version, touched };
+        let rows = Arc::new(DiskView {
+            snapshot: tables.database.snapshot(),
+            tables: tables.clone(),
+            version,
+        });
+        *self.lock() = Current {
+            applied: Applied { mark, rows },
+            version,
+            touched,
+        };
         Ok(())
     }
 
@@ -241,12 +295,20 @@ impl Store for DiskStore {
 
     fn persist(&self) -> Result<Mark, StoreError> {
         let mark = self.lock().applied.mark;
-        self.tables.database.persist(PersistMode::SyncAll).map_err(|error| StoreError::Failed(error.to_string()))?;
+        self.tables
+            .database
+            .persist(PersistMode::SyncAll)
+            .map_err(|error| StoreError::Failed(error.to_string()))?;
         Ok(mark)
     }
 
     fn size(&self) -> u64 {
-        self.tables.keyspaces.iter().filter_map(OnceLock::get).map(fjall::Keyspace::disk_space).sum()
+        self.tables
+            .keyspaces
+            .iter()
+            .filter_map(OnceLock::get)
+            .map(fjall::Keyspace::disk_space)
+            .sum()
     }
 }
 
@@ -264,7 +326,9 @@ impl Rows for DiskView {
             None => None,
         };
         let row = row.map(|row| Bytes::copy_from_slice(&row));
-        self.tables.cache.fill(keyspace, key, self.version, row.clone());
+        self.tables
+            .cache
+            .fill(keyspace, key, self.version, row.clone());
         Ok(row)
     }
 
@@ -278,7 +342,9 @@ impl Rows for DiskView {
         if to.is_some_and(|to| to <= from) {
             return Ok(Vec::new());
         }
-        let Some(table) = self.tables.get(keyspace) else { return Ok(Vec::new()) };
+        let Some(table) = self.tables.get(keyspace) else {
+            return Ok(Vec::new());
+        };
         let end = match to {
             Some(to) => Bound::Excluded(row_key(to)),
             None => Bound::Excluded(vec![ROW + 1]),
@@ -288,7 +354,10 @@ impl Rows for DiskView {
             .take(limit)
             .map(|guard| {
                 let (key, row) = guard.into_inner().map_err(rows_error)?;
-                Ok((Bytes::copy_from_slice(&key[1..]), Bytes::copy_from_slice(&row)))
+                Ok((
+                    Bytes::copy_from_slice(&key[1..]),
+                    Bytes::copy_from_slice(&row),
+                ))
             })
             .collect()
     }

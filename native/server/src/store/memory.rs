@@ -33,7 +33,10 @@ impl Store for MemoryStore {
         let mut state = self.state.write().unwrap();
         let version = state.version + 1;
         for change in changes {
-            let versions = state.rows.entry((change.keyspace, change.key.clone())).or_default();
+            let versions = state
+                .rows
+                .entry((change.keyspace, change.key.clone()))
+                .or_default();
             versions.push((version, change.value.clone()));
         }
         state.version = version;
@@ -43,7 +46,13 @@ impl Store for MemoryStore {
 
     fn applied(&self) -> Applied {
         let state = self.state.read().unwrap();
-        Applied { mark: state.mark, rows: Arc::new(MemoryView { state: self.state.clone(), version: state.version }) }
+        Applied {
+            mark: state.mark,
+            rows: Arc::new(MemoryView {
+                state: self.state.clone(),
+                version: state.version,
+            }),
+        }
     }
 
     fn persist(&self) -> Result<Mark, StoreError> {
@@ -57,7 +66,11 @@ impl Store for MemoryStore {
 
 impl MemoryView {
     fn as_of(&self, versions: &Versions) -> Option<Bytes> {
-        versions.iter().rev().find(|(version, _)| *version <= self.version).and_then(|(_, row)| row.clone())
+        versions
+            .iter()
+            .rev()
+            .find(|(version, _)| *version <= self.version)
+            .and_then(|(_, row)| row.clone())
     }
 }
 

@@ -39,7 +39,9 @@ pub struct Applied {
 
 impl std::fmt::Debug for Applied {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Applied").field("mark", &self.mark).finish_non_exhaustive()
+        f.debug_struct("Applied")
+            .field("mark", &self.mark)
+            .finish_non_exhaustive()
     }
 }
 

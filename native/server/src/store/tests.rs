@@ -11,7 +11,11 @@ use std::path::Path;
 const CACHE: u64 = 64 << 10;
 
 fn change(keyspace: Keyspace, key: &[u8], value: Option<&[u8]>) -> Change {
-    Change { keyspace, key: Bytes::copy_from_slice(key), value: value.map(Bytes::copy_from_slice) }
+    Change {
+        keyspace,
+        key: Bytes::copy_from_slice(key),
+        value: value.map(Bytes::copy_from_slice),
+    }
 }
 
 fn mark(index: u64) -> Mark {
@@ -30,25 +34,61 @@ fn a_batch_is_seen_whole_and_a_view_stands_still() {
     let store = DiskStore::open(dir.path(), CACHE).unwrap();
     let before = store.applied();
     store
-        .apply(mark(1), &[
-            change(Keyspace::Files, b"a", Some(b"1")),
-            change(Keyspace::Dirs, b"", Some(b"root")),
-            change(Keyspace::Files, b"a", Some(b"2")),
-        ])
+        .apply(
+            mark(1),
+            &[
+                change(Keyspace::Files, b"a", Some(b"1")),
+                change(Keyspace::Dirs, b"", Some(b"root")),
+                change(Keyspace::Files, b"a", Some(b"2")),
+            ],
+        )
         .unwrap();
     let between = store.applied();
-    store.apply(mark(2), &[change(Keyspace::Files, b"a", None), change(Keyspace::Files, b"b", Some(b"3"))]).unwrap();
+    store
+        .apply(
+            mark(2),
+            &[
+                change(Keyspace::Files, b"a", None),
+                change(Keyspace::Files, b"b", Some(b"3")),
+            ],
+        )
+        .unwrap();
     let after = store.applied();
 
     assert_eq!(before.rows.get(Keyspace::Files, b"a").unwrap(), None);
-    assert_eq!(between.rows.get(Keyspace::Files, b"a").unwrap().unwrap(), "2");
-    assert_eq!(between.rows.get(Keyspace::Dirs, b"").unwrap().unwrap(), "root");
+    assert_eq!(
+        between.rows.get(Keyspace::Files, b"a").unwrap().unwrap(),
+        "2"
+    );
+    assert_eq!(
+        between.rows.get(Keyspace::Dirs, b"").unwrap().unwrap(),
+        "root"
+    );
     assert_eq!(between.rows.get(Keyspace::Files, b"b").unwrap(), None);
     assert_eq!(after.rows.get(Keyspace::Files, b"a").unwrap(), None);
-    assert_eq!(after.rows.range(Keyspace::Files, b"", None, 9).unwrap(), [(Bytes::from("b"), Bytes::from("3"))]);
-    assert_eq!(between.rows.range(Keyspace::Files, b"a", Some(b"b"), 9).unwrap().len(), 1);
-    assert_eq!(between.rows.range(Keyspace::Files, b"b", Some(b"a"), 9).unwrap(), []);
-    assert_eq!((before.mark, between.mark, after.mark), (Mark::default(), mark(1), mark(2)));
+    assert_eq!(
+        after.rows.range(Keyspace::Files, b"", None, 9).unwrap(),
+        [(Bytes::from("b"), Bytes::from("3"))]
+    );
+    assert_eq!(
+        between
+            .rows
+            .range(Keyspace::Files, b"a", Some(b"b"), 9)
+            .unwrap()
+            .len(),
+        1
+    );
+    assert_eq!(
+        between
+            .rows
+            .range(Keyspace::Files, b"b", Some(b"a"), 9)
+            .unwrap(),
+        []
+    );
+    assert_eq!(
+        (before.mark, between.mark, after.mark),
+        (Mark::default(), mark(1), mark(2))
+    );
 }
 
 #[test]
@@ -57,7 +97,12 @@ fn rows_and_position_are_there_after_a_reopen() {
     let expected = {
         let store = DiskStore::open(dir.path(), CACHE).unwrap();
         for index in 1..50u64 {
-            store.apply(mark(index), &[change(Keyspace::Lists, &index.to_be_bytes(), Some(b"row"))]).unwrap();
+            store
+                .apply(
+                    mark(index),
+                    &[change(Keyspace::Lists, &index.to_be_bytes(), Some(b"row"))],
+                )
+                .unwrap();
         }
         assert_eq!(store.persist().unwrap(), mark(49));
         dump(&store.applied())
@@ -72,15 +117,27 @@ fn a_keyspace_that_stands_elsewhere_makes_the_store_invalid() {
         let dir = tempfile::tempdir().unwrap();
         {
             let store = DiskStore::open(dir.path(), CACHE).unwrap();
-            store.apply(mark(1), &[change(Keyspace::Files, b"a", Some(b"1"))]).unwrap();
-            store.apply(mark(2), &[change(Keyspace::Files, b"a", Some(b"2"))]).unwrap();
+            store
+                .apply(mark(1), &[change(Keyspace::Files, b"a", Some(b"1"))])
+                .unwrap();
+            store
+                .apply(mark(2), &[change(Keyspace::Files, b"a", Some(b"2"))])
+                .unwrap();
         }
         {
             let database = fjall::Database::builder(dir.path()).open().unwrap();
-            let table = database.keyspace(keyspace, fjall::KeyspaceCreateOptions::default).unwrap();
+            let table = database
+                .keyspace(keyspace, fjall::KeyspaceCreateOptions::default)
+                .unwrap();
             table.insert([0], ahead.to_le_bytes()).unwrap();
         }
-        assert!(matches!(DiskStore::open(dir.path(), CACHE), Err(StoreError::Invalid(_))), "{keyspace} {ahead}");
+        assert!(
+            matches!(
+                DiskStore::open(dir.path(), CACHE),
+                Err(StoreError::Invalid(_))
+            ),
+            "{keyspace} {ahead}"
+        );
     }
 }
 
@@ -88,7 +145,10 @@ fn a_keyspace_that_stands_elsewhere_makes_the_store_invalid() {
 fn a_store_that_is_open_elsewhere_is_not_called_damaged() {
     let dir = tempfile::tempdir().unwrap();
     let _open = DiskStore::open(dir.path(), CACHE).unwrap();
-    assert!(matches!(DiskStore::open(dir.path(), CACHE), Err(StoreError::Unavailable(_))));
+    assert!(matches!(
+        DiskStore::open(dir.path(), CACHE),
+        Err(StoreError::Unavailable(_))
+    ));
 }
 
 #[test]
@@ -100,10 +160,13 @@ fn a_folder_with_missing_or_broken_files_is_invalid_or_stands_at_one_position() 
         for index in 1..20u64 {
             let key = index.to_be_bytes();
             store
-                .apply(mark(index), &[
-                    change(Keyspace::Files, &key, Some(b"row")),
-                    change(Keyspace::Open, &key, Some(b"session")),
-                ])
+                .apply(
+                    mark(index),
+                    &[
+                        change(Keyspace::Files, &key, Some(b"row")),
+                        change(Keyspace::Open, &key, Some(b"session")),
+                    ],
+                )
                 .unwrap();
             states.push(dump(&store.applied()));
         }
@@ -119,12 +182,21 @@ fn a_folder_with_missing_or_broken_files_is_invalid_or_stands_at_one_position() 
             let target = root.join(broken.strip_prefix(dir.path()).unwrap());
             if truncate {
                 let length = fs::metadata(&target).unwrap().len();
-                fs::File::options().write(true).open(&target).unwrap().set_len(length.min(2_000) / 2).unwrap();
+                fs::File::options()
+                    .write(true)
+                    .open(&target)
+                    .unwrap()
+                    .set_len(length.min(2_000) / 2)
+                    .unwrap();
             } else {
                 fs::remove_file(&target).unwrap();
             }
             match DiskStore::open(&root, CACHE) {
-                Ok(store) => assert!(states.contains(&dump(&store.applied())), "{}", broken.display()),
+                Ok(store) => assert!(
+                    states.contains(&dump(&store.applied())),
+                    "{}",
+                    broken.display()
+                ),
                 Err(StoreError::Invalid(_)) => {}
                 Err(other) => panic!("{}: {other}", broken.display()),
             }
@@ -136,7 +208,11 @@ fn files(dir: &Path) -> Vec<std::path::PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
-        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
+        if path.is_dir() {
+            found.extend(files(&path))
+        } else {
+            found.push(path)
+        }
     }
     found
 }
@@ -173,7 +249,10 @@ fn step() -> impl Strategy<Value = Step> {
 fn key(number: u8) -> Vec<u8> {
     match number {
         0 => Vec::new(),
-        number => vec![0xff; usize::from(number % 4)].into_iter().chain([number]).collect(),
+        number => vec![0xff; usize::from(number % 4)]
+            .into_iter()
+            .chain([number])
+            .collect(),
     }
 }
 

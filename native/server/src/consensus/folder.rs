@@ -1,0 +1,209 @@
+//! The data folder: who has it, what version wrote it, and what stands where.
+//!
+//! ```text
+//! FORMAT        one line: the version of everything beside it
+//! LOCK          locked while a server has the folder open
+//! log/          segments
+//! checkpoints/  exported states
+//! rows/         the store; can be rebuilt from the two above
+//! rows.new/     a store that is being rebuilt
+//! rows.suspect  a row could not be read: rebuild at the next open
+//! ```
+
+use super::OpenError;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// The version of the folder that this server writes.
+const FORMAT: &str = "libappend server data, version 1\n";
+const FORMAT_FILE: &str = "FORMAT";
+
+/// An open data folder. Unlocked when dropped.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    root: PathBuf,
+    /// Holds the lock.
+    _lock: File,
+}
+
+fn io<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(std::io::Error) -> OpenError + 'a {
+    move |source| OpenError::Io {
+        action,
+        path: path.to_owned(),
+        source,
+    }
+}
+
+/// Makes the names in `dir` durable.
+pub(crate) fn sync_dir(dir: &Path) -> std::io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+impl Folder {
+    /// Opens `root`, or makes it.
+    pub(crate) fn open(root: &Path) -> Result<Folder, OpenError> {
+        std::fs::create_dir_all(root).map_err(io("creating", root))?;
+        let lock_path = root.join("LOCK");
+        let lock = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(&lock_path)
+            .map_err(io("opening", &lock_path))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(OpenError::Locked(root.to_owned())),
+            Err(TryLockError::Error(source)) => return Err(io("locking", &lock_path)(source)),
+        }
+        let folder = Folder {
+            root: root.to_owned(),
+            _lock: lock,
+        };
+        folder.check_format()?;
+        for dir in [folder.log(), folder.checkpoints()] {
+            std::fs::create_dir_all(&dir).map_err(io("creating", &dir))?;
+        }
+        sync_dir(root).map_err(io("syncing", root))?;
+        Ok(folder)
+    }
+
+    pub(crate) fn log(&self) -> PathBuf {
+        self.root.join("log")
+    }
+
+    pub(crate) fn checkpoints(&self) -> PathBuf {
+        self.root.join("checkpoints")
+    }
+
+    pub(crate) fn rows(&self) -> PathBuf {
+        self.root.join("rows")
+    }
+
+    /// Says that the rows must be rebuilt at the next open. Best effort: the process is ending.
+    pub(crate) fn suspect_rows(&self) {
+        let path = self.suspect();
+        if let Err(error) = File::create(&path)
+            .and_then(|file| file.sync_all())
+            .and_then(|()| sync_dir(&self.root))
+        {
+            tracing::error!(%error, path = %path.display(), "the rows could not be marked as suspect");
+        }
+    }
+
+    pub(crate) fn rows_are_suspect(&self) -> Result<bool, OpenError> {
+        let path = self.suspect();
+        path.try_exists().map_err(io("looking for", &path))
+    }
+
+    /// An empty place for new rows.
+    pub(crate) fn begin_rows(&self) -> Result<PathBuf, OpenError> {
+        let path = self.root.join("rows.new");
+        remove_dir(&path)?;
+        Ok(path)
+    }
+
+    /// Puts the new rows in the place of the old ones. They must be closed and durable.
+    pub(crate) fn finish_rows(&self, new: &Path) -> Result<(), OpenError> {
+        let rows = self.rows();
+        remove_dir(&rows)?;
+        std::fs::rename(new, &rows).map_err(io("renaming", new))?;
+        sync_dir(&self.root).map_err(io("syncing", &self.root))?;
+        let suspect = self.suspect();
+        match std::fs::remove_file(&suspect) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(io("removing", &suspect)(error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn suspect(&self) -> PathBuf {
+        self.root.join("rows.suspect")
+    }
+
+    /// A folder without a format is taken only if nothing else is in it: it may be anybody's.
+    fn check_format(&self) -> Result<(), OpenError> {
+        let path = self.root.join(FORMAT_FILE);
+        match std::fs::read_to_string(&path) {
+            Ok(text) if text == FORMAT => return Ok(()),
+            Ok(text) => {
+                let found = text.lines().next().unwrap_or_default().to_owned();
+                return Err(OpenError::Format { path, found });
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(source) => return Err(io("reading", &path)(source)),
+        }
+        let temporary = self.root.join("FORMAT.new");
+        for entry in std::fs::read_dir(&self.root).map_err(io("listing", &self.root))? {
+            let name = entry.map_err(io("listing", &self.root))?.file_name();
+            if name != "LOCK" && name != "FORMAT.new" && name != "lost+found" {
+                return Err(OpenError::Foreign {
+                    path: self.root.clone(),
+                    name: name.to_string_lossy().into_owned(),
+                });
+            }
+        }
+        let write = || -> std::io::Result<()> {
+            let mut file = File::create(&temporary)?;
+            file.write_all(FORMAT.as_bytes())?;
+            file.sync_all()?;
+            std::fs::rename(&temporary, &path)?;
+            sync_dir(&self.root)
+        };
+        write().map_err(io("writing", &path))
+    }
+}
+
+fn remove_dir(path: &Path) -> Result<(), OpenError> {
+    match std::fs::remove_dir_all(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(io("removing", path)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_server_at_a_time() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = Folder::open(dir.path()).unwrap();
+        assert!(matches!(
+            Folder::open(dir.path()),
+            Err(OpenError::Locked(_))
+        ));
+        drop(first);
+        Folder::open(dir.path()).unwrap();
+    }
+
+    #[test]
+    fn a_folder_of_another_version_or_with_other_things_in_it_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(
+            dir.path().join(FORMAT_FILE),
+            "libappend server data, version 2\n",
+        )
+        .unwrap();
+        match Folder::open(dir.path()) {
+            Err(OpenError::Format { found, .. }) => assert!(found.ends_with("version 2")),
+            other => panic!("{other:?}"),
+        }
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("thesis.doc"), "").unwrap();
+        assert!(matches!(
+            Folder::open(dir.path()),
+            Err(OpenError::Foreign { .. })
+        ));
+    }
+
+    #[test]
+    fn a_crash_while_the_format_is_written_can_be_repeated() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("FORMAT.new"), "libapp").unwrap();
+        Folder::open(dir.path()).unwrap();
+    }
+}

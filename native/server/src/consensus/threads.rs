@@ -1,0 +1,171 @@
+//! The two threads of a proposal: one writes and syncs, one applies and answers. While one entry is applied the next is synced.
+
+use super::ProposeError;
+use super::queue::{Answer, Work};
+use super::rules::Rules;
+use super::shared::{Shared, Standing, gauge};
+use super::stamp::Stamper;
+use crate::log::{Kind, Log};
+use crate::store::Mark;
+use append_namespace::command::Entry;
+use append_namespace::rows::{Keyspace, RowsError};
+use bytes::Bytes;
+use prost::Message;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, SyncSender};
+use std::time::{Instant, SystemTime};
+
+/// The term of a node that is alone.
+pub(crate) const TERM: u64 = 1;
+
+/// A durable entry on its way to be applied.
+pub(crate) struct Logged {
+    index: u64,
+    bytes: u64,
+    entry: Entry,
+    answers: Vec<Answer>,
+}
+
+/// Why a thread ends early.
+type Failure = String;
+
+/// Runs `body`, and fails the whole consensus when it fails or panics: a caller must never wait for a thread that is gone.
+pub(crate) fn guarded(shared: &Shared, name: &str, body: impl FnOnce() -> Result<(), Failure>) {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(Ok(())) => {}
+        Ok(Err(reason)) => shared.fail(&reason),
+        Err(_) => shared.fail(&format!("the {name} thread panicked")),
+    }
+}
+
+/// The log thread. Ends when the queue is closed and empty.
+pub(crate) fn write(
+    shared: &Arc<Shared>,
+    mut log: Log,
+    mut stamper: Stamper,
+    out: &SyncSender<Logged>,
+) -> Result<(), Failure> {
+    let mut quiet_since = Instant::now();
+    loop {
+        // Woken each tick even without sessions: one may have been admitted meanwhile.
+        let batch = match shared.queue.take(Some(quiet_since + shared.options.tick)) {
+            Work::Closed => return Ok(()),
+            Work::Cut(below) => {
+                // The files that stay are whole; a failure to remove costs space only.
+                match log.cut(below) {
+                    Ok(freed) => {
+                        tracing::info!(below, freed, first = log.first_index(), "the log was cut")
+                    }
+                    Err(error) => tracing::error!(%error, below, "the log could not be cut"),
+                }
+                continue;
+            }
+            Work::Idle if !shared.sessions.load(Ordering::Acquire) => {
+                quiet_since = Instant::now();
+                continue;
+            }
+            Work::Idle => Vec::new(),
+            Work::Batch(batch) => batch,
+        };
+        if shared.has_failed() {
+            for waiting in batch {
+                let _ = waiting.answer.send(Err(ProposeError::Stopped));
+            }
+            return Ok(());
+        }
+        quiet_since = Instant::now();
+        let stamp = stamper.next(quiet_since, SystemTime::now());
+        metrics::histogram!("append_log_batch_commands")
+            .record(f64::from(u32::try_from(batch.len()).unwrap_or(u32::MAX)));
+        let (requests, answers) = batch
+            .into_iter()
+            .map(|waiting| (waiting.request, waiting.answer))
+            .unzip();
+        let entry = Entry { stamp, requests };
+        let payload = Bytes::from(entry.encode_to_vec());
+        let bytes = payload.len() as u64;
+        let index = log
+            .append(TERM, Kind::Entry, payload)
+            .map_err(|error| error.to_string())?;
+        let started = Instant::now();
+        log.sync().map_err(|error| error.to_string())?;
+        metrics::histogram!("append_log_sync_seconds").record(started.elapsed().as_secs_f64());
+        metrics::gauge!("append_log_bytes").set(gauge(log.bytes()));
+        if out
+            .send(Logged {
+                index,
+                bytes,
+                entry,
+                answers,
+            })
+            .is_err()
+        {
+            // The thread that applies has failed and has said why; whoever waits learns that the outcome is unknown.
+            return Ok(());
+        }
+    }
+}
+
+/// The thread that applies. Ends when the log thread has ended and everything logged is applied.
+pub(crate) fn apply<R: Rules>(
+    shared: &Arc<Shared>,
+    mut machine: R,
+    entries: &Receiver<Logged>,
+) -> Result<(), Failure> {
+    for logged in entries {
+        let mark = Mark {
+            term: TERM,
+            index: logged.index,
+        };
+        let rows = shared.store.applied().rows;
+        let applied = machine
+            .apply(rows.as_ref(), mark.term, mark.index, &logged.entry)
+            .map_err(|error| suspect(shared, logged.index, &error))?;
+        drop(rows);
+        if applied.outcomes.len() != logged.answers.len() {
+            return Err(format!(
+                "entry {} has {} outcomes for {} commands",
+                logged.index,
+                applied.outcomes.len(),
+                logged.answers.len()
+            ));
+        }
+        shared
+            .store
+            .apply(mark, &applied.changes)
+            .map_err(|error| error.to_string())?;
+        if applied
+            .changes
+            .iter()
+            .any(|change| change.keyspace == Keyspace::Open)
+        {
+            note_sessions::<R>(shared).map_err(|error| suspect(shared, logged.index, &error))?;
+        }
+        shared.stand(Standing {
+            position: applied.position,
+            limits: machine.limits(),
+        });
+        metrics::gauge!("append_applied_index").set(gauge(mark.index));
+        for (answer, outcome) in logged.answers.into_iter().zip(applied.outcomes) {
+            // A caller that has gone needs no answer.
+            let _ = answer.send(Ok::<_, ProposeError>(outcome));
+        }
+        shared.count_applied(logged.bytes);
+    }
+    Ok(())
+}
+
+/// Remembers whether a lease runs.
+pub(crate) fn note_sessions<R: Rules>(shared: &Shared) -> Result<(), RowsError> {
+    let any = R::any_session(shared.store.applied().rows.as_ref())?;
+    shared.sessions.store(any, Ordering::Release);
+    Ok(())
+}
+
+/// A row that cannot be read is not read again by a restart: the rows are rebuilt.
+fn suspect(shared: &Shared, index: u64, error: &RowsError) -> Failure {
+    shared.folder.suspect_rows();
+    format!("entry {index} cannot be applied: {error}")
+}
