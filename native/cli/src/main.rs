@@ -4,7 +4,9 @@
 //! through the client crate, as every other program would.
 
 mod admin;
+mod datanode;
 mod fs;
+mod listen;
 mod logging;
 
 use std::process::ExitCode;
@@ -21,6 +23,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run a datanode as a process of its own.
+    Datanode(datanode::DatanodeArgs),
     /// The file system shell, with the commands of `hadoop fs` (`append fs -help`).
     #[command(disable_help_flag = true)]
     Fs(fs::FsArgs),
@@ -30,8 +34,9 @@ enum Command {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    logging::start(false);
+    logging::start(matches!(cli.command, Command::Datanode(_)));
     match cli.command {
+        Command::Datanode(args) => datanode::run(args),
         Command::Fs(args) => fs::run(args),
         Command::Admin(args) => admin::run(args),
     }

@@ -6,7 +6,10 @@
 //! checked. The moments come from a seed that the test prints; `APPEND_CRASH_SEED` and `APPEND_CRASH_ROUNDS` replace it and the
 //! number of kills.
 
-#![expect(clippy::unwrap_used, reason = "a test ends where something unexpected happens")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test ends where something unexpected happens"
+)]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
@@ -336,8 +339,11 @@ async fn nothing_acknowledged_is_lost_in_a_hundred_kills() {
         server = Server::start(folder.path(), &address);
         assert_eq!(server.address, address);
         check_all(&address, &book, true).await;
-        for appender in appenders.iter().filter(|appender| appender.is_finished()) {
-            panic!("an appender ended early: {appender:?}");
+        if let Some(at) = appenders.iter().position(|appender| appender.is_finished()) {
+            panic!(
+                "an appender ended early: {:?}",
+                appenders.swap_remove(at).await
+            );
         }
     }
 
