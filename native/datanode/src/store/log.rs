@@ -27,7 +27,8 @@ const BACKGROUND_SYNC_BYTES: u64 = 32 << 20;
 /// Payloads up to this length are copied behind their header and written with one call.
 const COPY_LIMIT: usize = 128 << 10;
 
-/// Called once, from any thread, when the store can promise nothing any more. The process should end.
+/// Called once, from any thread, when the store can promise nothing any more, before anybody who waits
+/// is told. The process should end. The hook must not call the store.
 pub type FatalHook = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// The file that takes records.
@@ -255,6 +256,17 @@ impl Log {
             )),
             Err(_) => Err(StoreError::Poisoned(Arc::from("closed"))),
         }
+    }
+
+    /// Resolves when the log is poisoned, with the reason.
+    pub(crate) async fn failed(&self) -> StoreError {
+        let mut states = self.state.subscribe();
+        let reason = states
+            .wait_for(|s| s.poisoned.is_some())
+            .await
+            .ok()
+            .and_then(|s| s.poisoned.clone());
+        StoreError::Poisoned(reason.unwrap_or_else(|| Arc::from("closed")))
     }
 
     /// Fails when the log is poisoned.

@@ -19,6 +19,7 @@
 //! walking all record headers. No space is given back yet: deleted blocks, replaced writes and chunks
 //! that no commit ever named stay in their files as garbage.
 
+use std::fs::File;
 use std::ops::Bound;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -52,6 +53,8 @@ pub use types::{
     MAX_CHUNK_LEN, Piece, Position, PutBlock,
 };
 
+#[cfg(test)]
+pub(crate) use media::Faults;
 pub(crate) use media::Media;
 pub(crate) use num::{to_u64, to_usize};
 
@@ -78,6 +81,22 @@ pub struct StoreOptions {
     pub(crate) media: Media,
 }
 
+impl StoreOptions {
+    /// These options with `hook` as [`StoreOptions::on_fatal`].
+    #[must_use]
+    pub fn with_on_fatal(mut self, hook: FatalHook) -> Self {
+        self.on_fatal = Some(hook);
+        self
+    }
+
+    /// These options with another [`StoreOptions::roll_bytes`].
+    #[must_use]
+    pub fn with_roll_bytes(mut self, bytes: u64) -> Self {
+        self.roll_bytes = bytes;
+        self
+    }
+}
+
 impl Default for StoreOptions {
     fn default() -> Self {
         Self {
@@ -98,11 +117,13 @@ pub struct Store {
     /// A record is lost and its block unknown.
     in_doubt: bool,
     sync_thread: Option<JoinHandle<()>>,
+    /// Keeps other processes out of the folder for as long as this store lives.
+    folder_lock: Option<File>,
 }
 
 impl Store {
-    /// Opens the container files in `dir`, making the folder when it is missing. The caller holds the
-    /// folder's lock (see [`crate::Datanode::open`]).
+    /// Opens the container files in `dir`, making the folder when it is missing. Nothing here keeps a
+    /// second process out: [`crate::Datanode::open`] does.
     ///
     /// # Errors
     /// [`OpenError`] when the folder cannot be read or written, or is of a newer format.
@@ -144,7 +165,14 @@ impl Store {
             in_doubt: recovered.damage.iter().any(|d| d.block.is_none()),
             damage: recovered.damage,
             sync_thread: Some(sync_thread),
+            folder_lock: None,
         })
+    }
+
+    /// This store, which releases `lock` when it is gone and everything is on the disk.
+    pub(crate) fn holding(mut self, lock: File) -> Self {
+        self.folder_lock = Some(lock);
+        self
     }
 
     /// Places that were found damaged when the store was opened.
@@ -193,6 +221,12 @@ impl Store {
     /// [`StoreError::Poisoned`]: it may never be, and what was written so far must not be acknowledged.
     pub async fn durable(&self, at: Position) -> Result<(), StoreError> {
         self.log.durable(at).await
+    }
+
+    /// Resolves when an fsync failed and nothing can be promised any more, with the reason; the process
+    /// should end then. Pending for ever otherwise.
+    pub async fn failed(&self) -> StoreError {
+        self.log.failed().await
     }
 
     /// Writes bytes of a block that is not committed so far; `chunk` says where and with which
@@ -471,5 +505,6 @@ impl Drop for Store {
         {
             tracing::error!("the sync thread panicked");
         }
+        drop(self.folder_lock.take());
     }
 }
