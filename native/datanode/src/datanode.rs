@@ -79,7 +79,15 @@ impl Datanode {
     /// [`OpenError::InUse`] when another process holds the folder, [`OpenError::Identity`] when its
     /// containers are there but its identity is not, otherwise as [`Store::open`].
     pub fn open(dir: &Path, options: StoreOptions) -> Result<Self, OpenError> {
-        let media = options.media.clone();
+        Self::open_on(&Media::default(), dir, options)
+    }
+
+    /// As [`Datanode::open`], on a disk that a test may make fail.
+    pub(crate) fn open_on(
+        media: &Media,
+        dir: &Path,
+        options: StoreOptions,
+    ) -> Result<Self, OpenError> {
         if !dir.is_dir() {
             fs::create_dir_all(dir).map_err(OpenError::io(dir))?;
             if let Some(parent) = dir.parent().filter(|p| !p.as_os_str().is_empty()) {
@@ -87,8 +95,8 @@ impl Datanode {
             }
         }
         let lock = lock_folder(dir)?;
-        let uuid = identity(&media, dir)?;
-        let store = Store::open(&dir.join(CONTAINERS), options)?.holding(lock);
+        let uuid = identity(media, dir)?;
+        let store = Store::open_on(media.clone(), &dir.join(CONTAINERS), options)?.holding(lock);
         Ok(Self {
             uuid,
             shared: Arc::new(Shared::new(uuid.to_string(), Arc::new(store))),

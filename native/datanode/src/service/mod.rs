@@ -1,5 +1,5 @@
-//! The gRPC service `XceiverClientProtocolService` on a block store. [`convert`] is the border to the
-//! wire's types, [`requests`] says what each request does, [`stream`] keeps the order and the bounds of
+//! The gRPC service `XceiverClientProtocolService` on a block store. `convert` is the border to the
+//! wire's types, `requests` says what each request does, `stream` keeps the order and the bounds of
 //! one stream. Rules of blocks are the store's and stand in none of them.
 //!
 //! Supported: WriteChunk (with a piggybacked PutBlock), PutBlock, GetBlock, GetCommittedBlockLength,

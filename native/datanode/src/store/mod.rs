@@ -1,9 +1,9 @@
 //! The embedded block store: blocks in append-only container files, small blocks packed one behind the
 //! other.
 //!
-//! * [`record`] is the format byte by byte, [`scan`] and [`recover`] read it back at start, [`log`]
-//!   appends and syncs, [`block`] and [`extents`] hold the rules and the index of one block, [`read`]
-//!   verifies on the way out.
+//! * `record` is the format byte by byte, `scan` and `recover` read it back at start, `log` appends and
+//!   syncs, `block` and `extents` hold the rules and the index of one block, `read` verifies on the way
+//!   out.
 //! * **Durable** is what [`Store::durable`] has waited for: all chunk data and the commit record. A
 //!   written chunk alone is not durable and need not be. Readers never see what is not durable.
 //! * **Committed bytes never change.** A write over committed bytes is refused unless it is the same
@@ -78,23 +78,6 @@ pub struct StoreOptions {
     pub roll_bytes: u64,
     /// Called once when an fsync failed and nothing can be promised any more; the process should end.
     pub on_fatal: Option<FatalHook>,
-    pub(crate) media: Media,
-}
-
-impl StoreOptions {
-    /// These options with `hook` as [`StoreOptions::on_fatal`].
-    #[must_use]
-    pub fn with_on_fatal(mut self, hook: FatalHook) -> Self {
-        self.on_fatal = Some(hook);
-        self
-    }
-
-    /// These options with another [`StoreOptions::roll_bytes`].
-    #[must_use]
-    pub fn with_roll_bytes(mut self, bytes: u64) -> Self {
-        self.roll_bytes = bytes;
-        self
-    }
 }
 
 impl Default for StoreOptions {
@@ -102,7 +85,6 @@ impl Default for StoreOptions {
         Self {
             roll_bytes: 1 << 30,
             on_fatal: None,
-            media: Media::default(),
         }
     }
 }
@@ -128,7 +110,15 @@ impl Store {
     /// # Errors
     /// [`OpenError`] when the folder cannot be read or written, or is of a newer format.
     pub fn open(dir: &Path, options: StoreOptions) -> Result<Self, OpenError> {
-        let media = options.media;
+        Self::open_on(Media::default(), dir, options)
+    }
+
+    /// As [`Store::open`], on a disk that a test may make fail.
+    pub(crate) fn open_on(
+        media: Media,
+        dir: &Path,
+        options: StoreOptions,
+    ) -> Result<Self, OpenError> {
         if !dir.is_dir() {
             std::fs::create_dir_all(dir).map_err(OpenError::io(dir))?;
             if let Some(parent) = dir.parent() {

@@ -30,11 +30,10 @@ pub(super) struct Running {
 
 impl Running {
     pub(super) async fn start(dir: &Path) -> Self {
-        Self::start_with(dir, StoreOptions::default()).await
+        Self::serve(Datanode::open(dir, StoreOptions::default()).unwrap()).await
     }
 
-    pub(super) async fn start_with(dir: &Path, options: StoreOptions) -> Self {
-        let datanode = Datanode::open(dir, options).unwrap();
+    pub(super) async fn serve(datanode: Datanode) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let (stop, stopped) = oneshot::channel::<()>();

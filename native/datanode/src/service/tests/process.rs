@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
-use crate::store::Faults;
+use crate::store::{Faults, Media};
 use crate::{OpenError, StoreError};
 
 const B: BlockId = BlockId::new(3, 9);
@@ -111,17 +111,18 @@ impl Faults for Disk {
     }
 }
 
-fn with(disk: &Arc<Disk>) -> StoreOptions {
-    let mut options = StoreOptions::default();
-    options.media.faults = Some(Arc::clone(disk) as Arc<dyn Faults>);
-    options
+fn open_on(disk: &Arc<Disk>, dir: &Path) -> Datanode {
+    let media = Media {
+        faults: Some(Arc::clone(disk) as Arc<dyn Faults>),
+    };
+    Datanode::open_on(&media, dir, StoreOptions::default()).unwrap()
 }
 
 #[tokio::test]
 async fn a_full_disk_is_said_and_ends_with_room() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Arc::new(Disk::default());
-    let running = Running::start_with(dir.path(), with(&disk)).await;
+    let running = Running::serve(open_on(&disk, dir.path())).await;
     let mut client = running.client().await;
     write_block(&mut client, B, b"before").await;
     disk.full.store(true, Ordering::SeqCst);
@@ -138,7 +139,7 @@ async fn a_full_disk_is_said_and_ends_with_room() {
 async fn after_a_failed_sync_nothing_is_acknowledged_and_serving_ends() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Arc::new(Disk::default());
-    let running = Running::start_with(dir.path(), with(&disk)).await;
+    let running = Running::serve(open_on(&disk, dir.path())).await;
     let mut client = running.client().await;
     write_block(&mut client, B, b"before").await;
     disk.gone.store(true, Ordering::SeqCst);

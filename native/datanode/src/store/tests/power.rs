@@ -94,13 +94,18 @@ impl Disk {
     }
 }
 
-fn options(disk: &Arc<Disk>) -> StoreOptions {
-    let mut options = StoreOptions {
+fn options() -> StoreOptions {
+    StoreOptions {
         roll_bytes: 3000,
         ..StoreOptions::default()
+    }
+}
+
+fn open_on(disk: &Arc<Disk>, dir: &Path, options: StoreOptions) -> Store {
+    let media = Media {
+        faults: Some(Arc::clone(disk) as Arc<dyn Faults>),
     };
-    options.media.faults = Some(Arc::clone(disk) as Arc<dyn Faults>);
-    options
+    Store::open_on(media, dir, options).unwrap()
 }
 
 #[derive(Clone, Debug)]
@@ -137,7 +142,7 @@ fn run(rounds: Vec<Round>) {
     let disk = Arc::new(Disk::default());
     for round in rounds {
         disk.refuse_sync.store(false, Ordering::SeqCst);
-        let store = Store::open(dir.path(), options(&disk)).unwrap();
+        let store = open_on(&disk, dir.path(), options());
         assert!(store.damage().is_empty(), "{:?}", store.damage());
         for (block, history) in &mut histories {
             let found = match store.view(BlockId::new(1, *block)) {
@@ -195,7 +200,7 @@ proptest! {
 fn a_full_disk_refuses_the_write_and_keeps_everything_else() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Arc::new(Disk::default());
-    let store = Store::open(dir.path(), options(&disk)).unwrap();
+    let store = open_on(&disk, dir.path(), options());
     let (a, b) = (BlockId::new(1, 1), BlockId::new(1, 2));
     let mut chunks = Vec::new();
     let data = bytes(1, 500);
@@ -226,7 +231,7 @@ fn a_full_disk_refuses_the_write_and_keeps_everything_else() {
     wait(store.durable(done.at)).unwrap();
     append(&store, a, &mut chunks, &many);
     drop(store);
-    let store = Store::open(dir.path(), options(&disk)).unwrap();
+    let store = open_on(&disk, dir.path(), options());
     assert!(store.damage().is_empty());
     assert_eq!(all(&store, a).unwrap(), [data.clone(), many].concat());
     assert_eq!(all(&store, b).unwrap(), data);
@@ -237,12 +242,12 @@ fn a_failed_sync_stops_the_store_and_says_so_once() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Arc::new(Disk::default());
     let calls = Arc::new(AtomicUsize::new(0));
-    let mut options = options(&disk);
+    let mut options = options();
     let hook = Arc::clone(&calls);
     options.on_fatal = Some(Arc::new(move |_: &str| {
         hook.fetch_add(1, Ordering::SeqCst);
     }));
-    let store = Store::open(dir.path(), options).unwrap();
+    let store = open_on(&disk, dir.path(), options);
     let id = BlockId::new(1, 1);
     let mut chunks = Vec::new();
     append(&store, id, &mut chunks, b"kept");
@@ -277,7 +282,7 @@ fn a_failed_sync_stops_the_store_and_says_so_once() {
 fn a_failed_write_that_cannot_be_cut_back_stops_the_store() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Arc::new(Disk::default());
-    let store = Store::open(dir.path(), options(&disk)).unwrap();
+    let store = open_on(&disk, dir.path(), options());
     *lock(&disk.room) = Some(10);
     disk.refuse_cut.store(true, Ordering::SeqCst);
     let id = BlockId::new(1, 1);
@@ -295,7 +300,7 @@ fn a_failed_write_that_cannot_be_cut_back_stops_the_store() {
 fn commits_that_wait_together_share_a_sync() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Arc::new(Disk::default());
-    let store = Store::open(dir.path(), options(&disk)).unwrap();
+    let store = open_on(&disk, dir.path(), options());
     let before = disk.syncs.load(Ordering::SeqCst);
     let held = lock(&disk.gate);
     let mut last = None;
@@ -315,7 +320,7 @@ fn commits_that_wait_together_share_a_sync() {
 fn readers_see_a_commit_only_when_it_is_durable() {
     let dir = tempfile::tempdir().unwrap();
     let disk = Arc::new(Disk::default());
-    let store = Store::open(dir.path(), options(&disk)).unwrap();
+    let store = open_on(&disk, dir.path(), options());
     let id = BlockId::new(1, 1);
     let mut chunks = Vec::new();
     append(&store, id, &mut chunks, b"first");
