@@ -8,6 +8,7 @@ mod datanode;
 mod fs;
 mod listen;
 mod logging;
+mod serve;
 
 use std::process::ExitCode;
 
@@ -23,6 +24,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Run the server: names, append sessions, and the data of one machine.
+    Serve(serve::ServeArgs),
     /// Run a datanode as a process of its own.
     Datanode(datanode::DatanodeArgs),
     /// The file system shell, with the commands of `hadoop fs` (`append fs -help`).
@@ -34,8 +37,12 @@ enum Command {
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    logging::start(matches!(cli.command, Command::Datanode(_)));
+    logging::start(matches!(
+        cli.command,
+        Command::Serve(_) | Command::Datanode(_)
+    ));
     match cli.command {
+        Command::Serve(args) => serve::run(args),
         Command::Datanode(args) => datanode::run(args),
         Command::Fs(args) => fs::run(args),
         Command::Admin(args) => admin::run(args),

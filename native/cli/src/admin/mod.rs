@@ -46,7 +46,7 @@ enum Command {
 }
 
 /// Reads a setting that stands as `key=value`.
-fn key_value(text: &str) -> Result<(String, String), String> {
+pub(crate) fn key_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err("a setting is written key=value".to_owned()),

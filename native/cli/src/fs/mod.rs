@@ -168,7 +168,7 @@ fn open(settings: &[(String, String)]) -> Result<Shell, String> {
 /// `-help [cmd ...]`
 fn help(shell: &Shell, args: &[String]) -> Result<(), ShellError> {
     describe(shell, args, |(name, syntax, text)| {
-        format!("-{name} {syntax} :\n  {text}")
+        format!("-{name} {syntax} :\n{}", usage::wrapped(text))
     })
 }
 

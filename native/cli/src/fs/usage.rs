@@ -80,3 +80,19 @@ pub(crate) fn overview() -> String {
 pub(crate) fn find(name: &str) -> Option<&'static (&'static str, &'static str, &'static str)> {
     COMMANDS.iter().find(|command| command.0 == name)
 }
+
+/// A description, indented and in lines that fit a terminal.
+pub(crate) fn wrapped(text: &str) -> String {
+    const WIDTH: usize = 80;
+    let mut lines = vec![" ".to_owned()];
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.len() + 1 + word.len() <= WIDTH => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(format!("  {word}")),
+        }
+    }
+    lines.join("\n")
+}
