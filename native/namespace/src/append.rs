@@ -228,3 +228,6 @@ fn ordinary(
         ..Admitted::default()
     }))
 }
+
+#[cfg(test)]
+mod tests;

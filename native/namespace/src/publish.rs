@@ -121,3 +121,6 @@ fn tail_begin(
         .ok_or_else(|| table::corrupt(Keyspace::Lists, format!("block {} is not listed", first.local)))?;
     Ok((listed.sequence, row.start))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! Rows in memory, for tests.
+//! Rows in memory.
 
 use crate::rows::{Change, Keyspace, Rows, RowsError};
 use bytes::Bytes;
@@ -13,6 +13,17 @@ pub(crate) struct MemoryRows {
 impl MemoryRows {
     pub(crate) fn put(&mut self, keyspace: Keyspace, key: &[u8], value: &[u8]) {
         self.rows.insert((keyspace, Bytes::copy_from_slice(key)), Bytes::copy_from_slice(value));
+    }
+
+    /// The rows without those that every entry may change: position, remembered answers.
+    pub(crate) fn without_bookkeeping(&self) -> MemoryRows {
+        let mut rows = self.rows.clone();
+        rows.retain(|(keyspace, key), _| match keyspace {
+            Keyspace::Dedupe | Keyspace::DedupeOrder => false,
+            Keyspace::Meta => key.as_ref() == crate::key::LIMITS,
+            _ => true,
+        });
+        MemoryRows { rows }
     }
 
     pub(crate) fn apply(&mut self, changes: Vec<Change>) {
