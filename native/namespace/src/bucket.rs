@@ -142,3 +142,6 @@ pub(crate) fn get(rows: &dyn Rows, volume: &str, bucket: &str) -> Result<Result<
     }
     Ok(Err(Refusal::new(RefusalKind::BucketNotFound, format!("there is no bucket /{volume}/{bucket}"))))
 }
+
+#[cfg(test)]
+mod tests;

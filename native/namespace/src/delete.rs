@@ -162,3 +162,6 @@ fn delete_created(ctx: &mut Context<'_, '_>, handle: &Handle) -> Ruled<Reply> {
     ctx.end_session(&session)?;
     done()
 }
+
+#[cfg(test)]
+mod tests;

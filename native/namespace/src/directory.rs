@@ -59,3 +59,6 @@ pub(crate) fn create(ctx: &mut Context<'_, '_>, command: &CreateDirectory) -> Ru
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -229,3 +229,5 @@ pub(crate) fn replace(ctx: &mut Context<'_, '_>, place: &Place, file: &FileRow, 
     Ok(())
 }
 
+#[cfg(test)]
+mod tests;

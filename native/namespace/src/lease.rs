@@ -66,3 +66,6 @@ fn refusal(ctx: &Context<'_, '_>, handle: &Handle) -> Ruled<Option<RefusalKind>>
         .is_some_and(|file| file.append_owner == Some(handle.session) && file.object_id == handle.file);
     Ok((!owned).then_some(RefusalKind::Invalidated))
 }
+
+#[cfg(test)]
+mod tests;

@@ -193,3 +193,6 @@ fn rule(ctx: &mut Context<'_, '_>, command: &Command) -> Ruled<Reply> {
         Command::Configure(command) => admin::configure(ctx, command),
     }
 }
+
+#[cfg(test)]
+mod tests;

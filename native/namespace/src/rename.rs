@@ -157,3 +157,6 @@ fn move_file(ctx: &mut Context<'_, '_>, from: &Place, to: &Place, file: FileRow)
     table::put_file(ctx.txn, to, &file);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

@@ -48,3 +48,6 @@ pub(crate) fn set(ctx: &mut Context<'_, '_>, command: &SetTimes) -> Ruled<Reply>
     }
     done()
 }
+
+#[cfg(test)]
+mod tests;

@@ -159,7 +159,7 @@ fn keys_below(
                     from = past_directory(row, name);
                     break;
                 }
-                Some(slash) if slash + 1 == rest.len() => {
+                Some(_) if rest.ends_with('/') => {
                     let name = &full[..full.len() - 1];
                     let file: FileRow = table::decode(Keyspace::Files, &value)?;
                     found.push(Node::Directory(Box::new(shown::key_directory(row, name, file))));

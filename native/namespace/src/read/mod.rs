@@ -195,3 +195,6 @@ fn no_volume(volume: &str) -> Refusal {
 fn not_found(path: &KeyPath) -> Refusal {
     Refusal::new(RefusalKind::FileNotFound, format!("{path} is not there"))
 }
+
+#[cfg(test)]
+mod tests;
