@@ -5,10 +5,13 @@
 pub mod config;
 pub mod consensus;
 pub mod engine;
+mod files;
 pub mod http;
 pub mod log;
 pub mod om;
 pub mod rpc;
+pub mod server;
 pub mod store;
 
 pub use config::{ConfigError, Options};
+pub use server::{Running, Server, StartError};

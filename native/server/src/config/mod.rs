@@ -15,7 +15,7 @@ use append_namespace::command::Limits;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::Arc;
 
 /// The port of Hadoop RPC and gRPC: Ozone's.
 pub const DEFAULT_PORT: u16 = 9862;
@@ -132,6 +132,13 @@ impl LimitSettings {
     }
 }
 
+/// Ends the process at once: what it could still answer may not be kept.
+fn end_process(reason: &str) {
+    tracing::error!(reason, "the process ends");
+    eprintln!("append: fatal: {reason}");
+    std::process::exit(1);
+}
+
 /// How a server is started.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -151,10 +158,8 @@ pub struct Options {
     pub limits: LimitSettings,
     /// Limits of the listeners.
     pub rpc: RpcLimits,
-    /// Settings of log, rows and checkpoints.
+    /// Settings of log, rows and checkpoints. Its `on_fatal` is also called when the datanode can promise nothing any more.
     pub consensus: consensus::Options,
-    /// Time between two probes of the datanode.
-    pub probe_every: Duration,
     given: BTreeMap<String, String>,
 }
 
@@ -172,8 +177,10 @@ impl Options {
             advertise: None,
             limits: LimitSettings::default(),
             rpc: RpcLimits::default(),
-            consensus: consensus::Options::default(),
-            probe_every: Duration::from_secs(5),
+            consensus: consensus::Options {
+                on_fatal: Arc::new(end_process),
+                ..consensus::Options::default()
+            },
             given: BTreeMap::new(),
         }
     }

@@ -2,6 +2,10 @@
 //!
 //! One engine is built, [`Embedded`]: the datanode in this process. Processes of their own and Ozone's SCM come behind the same trait.
 
+mod embedded;
+
+pub use embedded::Embedded;
+
 use append_namespace::command::{Holder, Replication};
 use append_namespace::rows::{Rows, RowsError};
 
@@ -18,7 +22,7 @@ pub trait BlockEngine: Send + Sync {
     /// Holders for `count` new blocks, one each, none of them with an id in `exclude`.
     ///
     /// # Errors
-    /// [`NoHolder`] when there is none that answered its last probe.
+    /// [`NoHolder`] when there is none that lives.
     fn pick(&self, count: usize, exclude: &[String]) -> Result<Vec<u32>, NoHolder>;
 
     /// The replication of every block that this engine keeps.

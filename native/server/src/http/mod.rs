@@ -14,6 +14,8 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -48,10 +50,13 @@ impl Health {
     }
 }
 
+/// How a server is, when it is known.
+pub type Asked = Pin<Box<dyn Future<Output = Health> + Send>>;
+
 /// What the pages show.
 pub trait Shown: Send + Sync + 'static {
     /// How the server is now.
-    fn health(&self) -> Health;
+    fn health(&self) -> Asked;
     /// The configuration in force.
     fn configuration(&self) -> Vec<Entry>;
 }
@@ -107,7 +112,7 @@ async fn fold_times(stop: CancellationToken) {
 }
 
 async fn health(State(shown): State<Arc<dyn Shown>>) -> Response {
-    let health = shown.health();
+    let health = shown.health().await;
     let reason = health.reason();
     let code = if reason.is_none() {
         StatusCode::OK

@@ -8,11 +8,12 @@ struct Fake {
 }
 
 impl Shown for Fake {
-    fn health(&self) -> Health {
-        Health {
+    fn health(&self) -> Asked {
+        let live_datanodes = self.live.load(Ordering::SeqCst);
+        Box::pin(std::future::ready(Health {
             serving: true,
-            live_datanodes: self.live.load(Ordering::SeqCst),
-        }
+            live_datanodes,
+        }))
     }
 
     fn configuration(&self) -> Vec<Entry> {

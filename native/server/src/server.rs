@@ -1,0 +1,392 @@
+//! One server put together: data folder, datanode, consensus, listeners; and taken apart again in the reverse order.
+//!
+//! ```text
+//! DATA/om/       the consensus: log, rows, checkpoints
+//! DATA/blocks/   the embedded datanode
+//! ```
+
+use crate::config::{ConfigError, Entry, Options};
+use crate::consensus::{Consensus, LocalConsensus, OpenError, ProposeError};
+use crate::engine::{BlockEngine, Embedded};
+use crate::http::{self, Asked, Health, Shown};
+use crate::om::{Advertised, Om};
+use crate::rpc::{Listener, Service, grpc_routes, serve_grpc_only};
+use append_datanode::{Datanode, StoreOptions};
+use append_namespace::command::{Command, Holder, Limits, Request};
+use append_namespace::reply::{Answer, Refusal};
+use append_namespace::{RowsError, read};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+/// The consensus's folder in the data folder.
+const OM_FOLDER: &str = "om";
+/// The embedded datanode's.
+const BLOCKS_FOLDER: &str = "blocks";
+/// In whose name the server proposes its own duties.
+const SERVER_USER: &str = "append-server";
+/// Time that peers have, when the server stops, to take the answers of their calls.
+const FAREWELL: Duration = Duration::from_secs(10);
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A setting cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The data folder cannot be made.
+    #[error("{}: {source}", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// An address cannot be bound.
+    #[error("cannot listen on {address}: {source}")]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// The datanode's folder cannot be opened.
+    #[error("the datanode: {0}")]
+    Datanode(#[from] append_datanode::OpenError),
+    /// The consensus's folder cannot be opened.
+    #[error("the metadata: {0}")]
+    Consensus(#[from] OpenError),
+    /// The rows cannot be read.
+    #[error("the metadata: {0}")]
+    Rows(#[from] RowsError),
+    /// A command of the server's own has no outcome.
+    #[error("the metadata: {0}")]
+    Propose(#[from] ProposeError),
+    /// A command of the server's own was refused.
+    #[error("{what}: {refusal}")]
+    Refused {
+        /// What was tried.
+        what: &'static str,
+        /// Why not.
+        refusal: Refusal,
+    },
+    /// A task of the start was lost.
+    #[error("the start was interrupted: {0}")]
+    Interrupted(#[from] tokio::task::JoinError),
+}
+
+/// A server that serves. Dropping it stops the listeners; [`Running::shutdown`] does so in good order.
+pub struct Running {
+    rpc: SocketAddr,
+    grpc: Option<SocketAddr>,
+    http: Option<SocketAddr>,
+    host: String,
+    stop: CancellationToken,
+    tasks: TaskTracker,
+    consensus: Arc<LocalConsensus>,
+}
+
+/// The way to a [`Running`] server.
+#[derive(Debug)]
+pub struct Server;
+
+impl Server {
+    /// Starts a server in the current tokio runtime and returns when it serves.
+    ///
+    /// # Errors
+    /// [`StartError`]; nothing is left running.
+    pub async fn start(options: Options) -> Result<Running, StartError> {
+        options.check()?;
+        http::start_counting();
+        let listener = bind(options.listen).await?;
+        let rpc = bound(&listener, options.listen)?;
+        let grpc_listener = bind_optional(options.grpc_listen).await?;
+        let http_listener = bind_optional(options.http_listen).await?;
+        let grpc = grpc_listener.as_ref().map(|(_, address)| *address);
+        let http = http_listener.as_ref().map(|(_, address)| *address);
+
+        make_folder(&options.data)?;
+        let (datanode, consensus) = open(&options).await?;
+        configure(&*consensus, &options).await?;
+        let host = options.host();
+        let number = register(&*consensus, &datanode, &host, rpc.port()).await?;
+
+        let stop = CancellationToken::new();
+        let tasks = TaskTracker::new();
+        let engine = Arc::new(Embedded::new(number, datanode.uuid().to_string()));
+        watch(&tasks, &datanode, &engine, &options, &stop);
+        let advertised = Advertised {
+            host: host.clone(),
+            rpc_port: rpc.port(),
+            http_port: http.map(|address| address.port()),
+        };
+        let om: Arc<dyn Service> = Arc::new(Om::new(
+            Arc::clone(&consensus) as Arc<dyn Consensus>,
+            Arc::clone(&engine) as Arc<dyn BlockEngine>,
+            advertised,
+        ));
+        let routes = grpc_routes(Arc::clone(&om)).add_service(datanode.service());
+        if let Some((socket, _)) = grpc_listener {
+            tasks.spawn(serve_grpc_only(
+                socket,
+                routes.clone(),
+                options.rpc,
+                stop.clone(),
+            ));
+        }
+        if let Some((socket, _)) = http_listener {
+            let shown = Arc::new(Pages {
+                consensus: Arc::clone(&consensus),
+                engine,
+                options: options.clone(),
+            });
+            tasks.spawn(http::serve(socket, shown, stop.clone()));
+        }
+        tasks.spawn(Listener::new(listener, om, routes, options.rpc).serve(stop.clone()));
+        tasks.close();
+        tracing::info!(%rpc, ?grpc, ?http, data = %options.data.display(), datanode = %datanode.uuid(), "serving");
+        Ok(Running {
+            rpc,
+            grpc,
+            http,
+            host,
+            stop,
+            tasks,
+            consensus,
+        })
+    }
+}
+
+impl Running {
+    /// Where Hadoop RPC and gRPC are served.
+    #[must_use]
+    pub fn rpc_addr(&self) -> SocketAddr {
+        self.rpc
+    }
+
+    /// Where gRPC alone is served.
+    #[must_use]
+    pub fn grpc_addr(&self) -> Option<SocketAddr> {
+        self.grpc
+    }
+
+    /// Where health, metrics and configuration are served.
+    #[must_use]
+    pub fn http_addr(&self) -> Option<SocketAddr> {
+        self.http
+    }
+
+    /// The file system's URI, `ofs://HOST:PORT`.
+    #[must_use]
+    pub fn uri(&self) -> String {
+        let host = &self.host;
+        let port = self.rpc.port();
+        if host.contains(':') {
+            format!("ofs://[{host}]:{port}")
+        } else {
+            format!("ofs://{host}:{port}")
+        }
+    }
+
+    /// Stops: takes no new call, answers those in flight, and persists the rows. Peers that do not take their answers are left after
+    /// ten seconds.
+    pub async fn shutdown(self) {
+        self.stop.cancel();
+        if tokio::time::timeout(FAREWELL, self.tasks.wait())
+            .await
+            .is_err()
+        {
+            tracing::warn!("connections are left behind");
+        }
+        let consensus = Arc::clone(&self.consensus);
+        if let Err(error) = tokio::task::spawn_blocking(move || consensus.shutdown()).await {
+            tracing::error!(%error, "the consensus did not stop in good order");
+        }
+    }
+
+    /// Returns when the listeners have ended, which they do only when the server is stopped.
+    pub async fn wait(&self) {
+        self.tasks.wait().await;
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+async fn bind(address: SocketAddr) -> Result<TcpListener, StartError> {
+    TcpListener::bind(address)
+        .await
+        .map_err(|source| StartError::Bind { address, source })
+}
+
+fn bound(listener: &TcpListener, address: SocketAddr) -> Result<SocketAddr, StartError> {
+    listener
+        .local_addr()
+        .map_err(|source| StartError::Bind { address, source })
+}
+
+async fn bind_optional(
+    address: Option<SocketAddr>,
+) -> Result<Option<(TcpListener, SocketAddr)>, StartError> {
+    let Some(address) = address else {
+        return Ok(None);
+    };
+    let listener = bind(address).await?;
+    let bound = bound(&listener, address)?;
+    Ok(Some((listener, bound)))
+}
+
+/// Makes the data folder, durably.
+fn make_folder(data: &Path) -> Result<(), StartError> {
+    let failed = |source| StartError::Folder {
+        path: data.to_owned(),
+        source,
+    };
+    if data.is_dir() {
+        return Ok(());
+    }
+    std::fs::create_dir_all(data).map_err(failed)?;
+    match data
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty())
+    {
+        Some(parent) => std::fs::File::open(parent)
+            .and_then(|folder| folder.sync_all())
+            .map_err(failed),
+        None => Ok(()),
+    }
+}
+
+async fn open(options: &Options) -> Result<(Datanode, Arc<LocalConsensus>), StartError> {
+    let blocks = options.data.join(BLOCKS_FOLDER);
+    let om = options.data.join(OM_FOLDER);
+    let consensus = options.consensus.clone();
+    let mut store = StoreOptions::default();
+    store.on_fatal = Some(Arc::clone(&consensus.on_fatal));
+    tokio::task::spawn_blocking(move || {
+        let consensus = LocalConsensus::open(&om, consensus)?;
+        Ok((Datanode::open(&blocks, store)?, consensus))
+    })
+    .await?
+}
+
+/// Gives a fresh folder its limits, and any folder those that the operator set.
+async fn configure(consensus: &dyn Consensus, options: &Options) -> Result<(), StartError> {
+    let fresh = consensus.position().command == 0;
+    let current = consensus.limits();
+    let wanted = options
+        .limits
+        .over(if fresh { Limits::starting() } else { current });
+    if fresh || wanted != current {
+        propose(consensus, Command::Configure(wanted), "the limits").await?;
+    }
+    Ok(())
+}
+
+/// Tells the rows where the datanode answers now: its number.
+async fn register(
+    consensus: &dyn Consensus,
+    datanode: &Datanode,
+    host: &str,
+    port: u16,
+) -> Result<u32, StartError> {
+    let holder = Holder {
+        number: 0,
+        uuid: datanode.uuid().to_string(),
+        host: host.to_owned(),
+        port: u32::from(port),
+    };
+    let view = consensus.view();
+    let known = read::holders(&*view)?.into_iter().find(|known| {
+        *known
+            == Holder {
+                number: known.number,
+                ..holder.clone()
+            }
+    });
+    drop(view);
+    if let Some(known) = known {
+        return Ok(known.number);
+    }
+    match propose(consensus, Command::RegisterHolder(holder), "the datanode").await? {
+        Some(Answer::HolderNumber(number)) => Ok(number),
+        _ => Err(StartError::Refused {
+            what: "the datanode",
+            refusal: Refusal {
+                detail: "no number was given".to_owned(),
+                ..Refusal::default()
+            },
+        }),
+    }
+}
+
+async fn propose(
+    consensus: &dyn Consensus,
+    command: Command,
+    what: &'static str,
+) -> Result<Option<Answer>, StartError> {
+    let request = Request {
+        user: SERVER_USER.to_owned(),
+        invocation: None,
+        answered_below: None,
+        command: Some(command),
+    };
+    match consensus.propose(request).await? {
+        Ok(reply) => Ok(reply.answer),
+        Err(refusal) => Err(StartError::Refused { what, refusal }),
+    }
+}
+
+/// Places no block on a datanode whose store has failed. The store itself has called `on_fatal` by then.
+fn watch(
+    tasks: &TaskTracker,
+    datanode: &Datanode,
+    engine: &Arc<Embedded>,
+    options: &Options,
+    stop: &CancellationToken,
+) {
+    let store = Arc::clone(datanode.store());
+    let engine = Arc::clone(engine);
+    let stop = stop.clone();
+    let data = options.data.clone();
+    tasks.spawn(async move {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            error = store.failed() => {
+                engine.failed();
+                tracing::error!(%error, data = %data.display(), "the datanode takes nothing more");
+            }
+        }
+    });
+}
+
+/// What the HTTP pages show.
+struct Pages {
+    consensus: Arc<LocalConsensus>,
+    engine: Arc<Embedded>,
+    options: Options,
+}
+
+impl Shown for Pages {
+    fn health(&self) -> Asked {
+        let barrier = self.consensus.read_barrier();
+        let live_datanodes = usize::from(self.engine.lives());
+        Box::pin(async move {
+            Health {
+                serving: barrier.await.is_ok(),
+                live_datanodes,
+            }
+        })
+    }
+
+    fn configuration(&self) -> Vec<Entry> {
+        self.options.effective(&self.consensus.limits())
+    }
+}
