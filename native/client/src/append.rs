@@ -5,8 +5,9 @@ use std::time::Instant;
 use crate::Result;
 use crate::error::Error;
 use crate::filesystem::FileSystem;
+use crate::filesystem::names::refuse_snapshot;
 use crate::path::FsPath;
-use crate::write::WriteStream;
+use crate::write::{self, WriteStream};
 
 /// An append that is not opened yet; made by [`FileSystem::append`].
 #[derive(Debug)]
@@ -14,7 +15,6 @@ use crate::write::WriteStream;
 pub struct AppendBuilder<'a> {
     fs: &'a FileSystem,
     path: Result<FsPath>,
-    new_block: bool,
     create_if_missing: bool,
     deadline: Option<Instant>,
 }
@@ -24,15 +24,13 @@ impl<'a> AppendBuilder<'a> {
         AppendBuilder {
             fs,
             path,
-            new_block: false,
             create_if_missing: false,
             deadline: None,
         }
     }
 
     /// Asks for a new block. Every append starts one, so this changes nothing; it exists because Hadoop's callers ask.
-    pub fn new_block(mut self, new_block: bool) -> Self {
-        self.new_block = new_block;
+    pub fn new_block(self, _new_block: bool) -> Self {
         self
     }
 
@@ -56,12 +54,10 @@ impl<'a> AppendBuilder<'a> {
     /// bucket layout that cannot append, [`crate::ErrorKind::OutcomeUnknown`]. After a failure no session of this call is left.
     pub async fn open(self) -> Result<WriteStream> {
         let path = self.path?;
-        let _ = (
-            self.fs,
-            self.new_block,
-            self.create_if_missing,
-            self.deadline,
-        );
-        Err(Error::unsupported("append").at("append", path))
+        let at = |error: Error| error.at("append", &path);
+        refuse_snapshot(&path).map_err(at)?;
+        write::append(self.fs, path.clone(), self.create_if_missing, self.deadline)
+            .await
+            .map_err(at)
     }
 }

@@ -44,3 +44,5 @@ pub const LIST_PAGE: &str = "ozone.fs.listing.page.size";
 pub const READ_AHEAD: &str = "libappend.read.ahead.size";
 /// Connections to one datanode, 2.
 pub const DATANODE_CONNECTIONS: &str = "libappend.datanode.connections";
+/// How long one request to a datanode may take, 30 s.
+pub const DATANODE_TIMEOUT: &str = "libappend.datanode.timeout";

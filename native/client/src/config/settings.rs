@@ -39,6 +39,7 @@ pub(crate) struct Settings {
     pub(crate) list_page: u32,
     pub(crate) read_ahead: usize,
     pub(crate) datanode_connections: usize,
+    pub(crate) datanode_timeout: Duration,
 }
 
 /// Our own resends stop well before a server forgets what it answered.
@@ -118,6 +119,7 @@ impl Settings {
             read_ahead: size(config, keys::READ_AHEAD, 4 << 20, 0, 64 << 20)?,
             datanode_connections: usize::from(number::<u8>(config, keys::DATANODE_CONNECTIONS, 2)?)
                 .max(1),
+            datanode_timeout: time(config, keys::DATANODE_TIMEOUT, Duration::from_secs(30))?,
         };
         if settings.list_page == 0 {
             return Err(bad(keys::LIST_PAGE, "0", "a number above 0"));

@@ -2,7 +2,7 @@
 
 mod delete;
 mod list;
-mod names;
+pub(crate) mod names;
 mod rename;
 
 use std::sync::Arc;
@@ -12,11 +12,13 @@ use append_wire::om::KeyArgs;
 use crate::Result;
 use crate::append::AppendBuilder;
 use crate::config::{Config, Settings, address};
+use crate::dn::Datanodes;
 use crate::error::{Error, ErrorKind};
+use crate::lease::Renewer;
 use crate::om::OmClient;
 use crate::path::FsPath;
 use crate::read::Reader;
-use crate::write::{CreateOptions, WriteStream};
+use crate::write::{self, CreateOptions, WriteStream};
 
 /// A connected file system. Cheap to clone; thread-safe. Paths are absolute: `/volume/bucket/key`, or below the bucket for an
 /// `o3fs` URI.
@@ -28,7 +30,9 @@ pub(crate) struct Shared {
     pub(crate) config: Config,
     pub(crate) settings: Settings,
     pub(crate) prefix: FsPath,
-    pub(crate) om: OmClient,
+    pub(crate) om: Arc<OmClient>,
+    pub(crate) renewer: Renewer,
+    pub(crate) datanodes: Datanodes,
 }
 
 impl FileSystem {
@@ -47,10 +51,14 @@ impl FileSystem {
         let om = OmClient::connect(target.nodes, &user, &settings)
             .await
             .map_err(|error| error.at("connect", address))?;
+        let om = Arc::new(om);
+        let datanodes = Datanodes::new(&settings);
         Ok(FileSystem(Arc::new(Shared {
             config,
             settings,
             prefix: target.prefix,
+            renewer: Renewer::new(Arc::clone(&om)),
+            datanodes,
             om,
         })))
     }
@@ -100,8 +108,10 @@ impl FileSystem {
     /// [`crate::ErrorKind::NotADirectory`] for a file among the parents, [`crate::ErrorKind::ParentNotFound`] without
     /// `recursive`, [`crate::ErrorKind::Conflict`] while an append owns the file.
     pub async fn create(&self, path: &str, options: &CreateOptions) -> Result<WriteStream> {
-        let _ = options;
-        Err(Error::unsupported("create").at("create", path))
+        let path = self.resolve(path)?;
+        let at = |error: Error| error.at("create", &path);
+        names::refuse_snapshot(&path).map_err(at)?;
+        write::create(self, path.clone(), options).await.map_err(at)
     }
 
     /// Opens a file for reading, at the length that it has now.
