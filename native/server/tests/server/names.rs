@@ -320,7 +320,7 @@ async fn directories_are_made_listed_renamed_and_deleted() {
         }));
     })
     .await;
-    rpc.refused(Status::FileNotFound, Type::SetTimes, |r| {
+    rpc.refused(Status::KeyNotFound, Type::SetTimes, |r| {
         r.set_times_request = Some(Box::new(SetTimesRequest {
             key_args: key("z"),
             mtime: 5,

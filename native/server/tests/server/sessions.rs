@@ -8,8 +8,9 @@ use append_server::config::keys;
 use append_wire::om::append_file_request::CreateMode;
 use append_wire::om::{
     AllocateBlockRequest, AppendCode, AppendFileRequest, AppendFileResponse, AppendHandle,
-    CommitKeyRequest, DeleteKeyRequest, KeyArgs, KeyLocation, ListOpenFilesRequest, OmRequest,
-    OmResponse, RenameKeyRequest, RenewAppendLeasesRequest, SetTimesRequest, Status, Type,
+    AppendPhase, AppendStatus, CommitKeyRequest, DeleteKeyRequest, KeyArgs, KeyLocation,
+    ListOpenFilesRequest, OmRequest, OmResponse, RenameKeyRequest, RenewAppendLeasesRequest,
+    SetTimesRequest, Status, Type,
 };
 use std::net::SocketAddr;
 use tempfile::TempDir;
@@ -65,7 +66,8 @@ async fn file(rpc: &mut Rpc, address: SocketAddr, args: KeyArgs) {
     assert_eq!(committed.status(), Status::Ok, "{}", committed.message());
 }
 
-async fn open_sessions(rpc: &mut Rpc) -> u64 {
+/// Sessions that can still publish. One whose file is gone stays in the list until it is swept.
+async fn open_sessions(rpc: &mut Rpc) -> usize {
     let response = rpc
         .ok(Type::ListOpenFiles, |r| {
             r.list_open_files_request = Some(Box::new(ListOpenFilesRequest {
@@ -77,7 +79,9 @@ async fn open_sessions(rpc: &mut Rpc) -> u64 {
     let open = response.list_open_files_response.unwrap();
     assert_eq!(open.client_id.len(), open.key_info.len());
     assert_eq!(open.client_id.len(), open.append_status.len());
-    open.total_open_key_count()
+    assert_eq!(open.total_open_key_count(), open.client_id.len() as u64);
+    let alive = |status: &&AppendStatus| status.phase() != AppendPhase::Invalidated;
+    open.append_status.iter().filter(alive).count()
 }
 
 #[tokio::test]
