@@ -62,6 +62,7 @@ impl DnError {
                 Code::NoSuchBlock | Code::ContainerNotFound | Code::ContainerMissing => {
                     ErrorKind::NotFound
                 }
+                Code::ChecksumMismatch => ErrorKind::Checksum,
                 Code::DiskOutOfSpace => ErrorKind::NoSpace,
                 Code::BlockTokenVerificationFailed => ErrorKind::PermissionDenied,
                 Code::UnsupportedRequest => ErrorKind::Unsupported,
@@ -97,7 +98,7 @@ pub(crate) struct BlockAddress {
     pub(crate) container: i64,
     pub(crate) local: i64,
     pub(crate) bcsid: u64,
-    pub(crate) pipeline: Pipeline,
+    pub(crate) pipeline: Arc<Pipeline>,
     pub(crate) token: Option<String>,
 }
 
@@ -261,7 +262,7 @@ impl BlockAddress {
             container: id.container_block_id.container_id,
             local: id.container_block_id.local_id,
             bcsid: id.block_commit_sequence_id(),
-            pipeline: location.pipeline.clone().unwrap_or_default(),
+            pipeline: Arc::new(location.pipeline.clone().unwrap_or_default()),
             token: location.token.as_ref().map(token),
         }
     }

@@ -119,7 +119,16 @@ impl FileSystem {
     /// # Errors
     /// [`crate::ErrorKind::NotFound`], [`crate::ErrorKind::IsDirectory`].
     pub async fn open(&self, path: &str) -> Result<Reader> {
-        Err(Error::unsupported("open").at("open", path))
+        let path = self.resolve(path)?;
+        let at = |error: Error| error.at("open", &path);
+        if !path.is_key() {
+            let error = match self.find(&path).await.map_err(at)? {
+                Some(_) => Error::new(ErrorKind::IsDirectory, "not a file"),
+                None => Error::new(ErrorKind::NotFound, "no such file"),
+            };
+            return Err(at(error));
+        }
+        Reader::open(&self.0, &path).await.map_err(at)
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {

@@ -127,11 +127,6 @@ impl OmClient {
         &self.features
     }
 
-    /// Name of this client in requests and sessions.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
     /// The user in whose name calls are made.
     pub(crate) fn user(&self) -> &str {
         self.opening.user()

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use append_wire::hdds::{DefaultReplicationConfig, ReplicationFactor, ReplicationType};
+use append_wire::hdds::{ReplicationFactor, ReplicationType};
 use append_wire::om::{
     self, AppendPhase, BasicKeyInfo, KeyInfo, OzoneFileStatusProto, OzoneFileStatusProtoLight,
 };
@@ -68,11 +68,8 @@ pub(crate) fn copies(kind: ReplicationType, factor: ReplicationFactor) -> u16 {
     }
 }
 
-pub(crate) fn default_copies(wire: &DefaultReplicationConfig) -> u16 {
-    copies(wire.r#type(), wire.factor())
-}
-
-fn absent_directory(path: FsPath) -> FileStatus {
+/// A directory without attributes: the root, a bucket's root, or one that only its keys imply.
+pub(crate) fn bare_directory(path: FsPath) -> FileStatus {
     FileStatus {
         path,
         length: 0,
@@ -89,16 +86,11 @@ fn absent_directory(path: FsPath) -> FileStatus {
     }
 }
 
-/// A directory without attributes: the root, a bucket's root, or one that only its keys imply.
-pub(crate) fn bare_directory(path: FsPath) -> FileStatus {
-    absent_directory(path)
-}
-
 pub(crate) fn file_status(wire: &OzoneFileStatusProto, path: FsPath) -> FileStatus {
     let directory = wire.is_directory();
     let mut status = match &wire.key_info {
         Some(info) => key_status(info, path, directory, wire.block_size()),
-        None => absent_directory(path),
+        None => bare_directory(path),
     };
     status.writer = wire.append_status.as_ref().and_then(append_status);
     status
@@ -120,7 +112,7 @@ fn key_status(info: &KeyInfo, path: FsPath, directory: bool, block_size: u64) ->
         encrypted: info.file_encryption_info.is_some(),
         erasure_coded: info.ec_replication_config.is_some(),
         object_id: info.object_id(),
-        ..absent_directory(path)
+        ..bare_directory(path)
     }
 }
 
@@ -142,7 +134,7 @@ pub(crate) fn light_status(wire: &OzoneFileStatusProtoLight, path: FsPath) -> Fi
         owner: info.owner_name().to_owned(),
         encrypted: info.is_encrypted(),
         erasure_coded: info.ec_replication_config.is_some(),
-        ..absent_directory(path)
+        ..bare_directory(path)
     }
 }
 
