@@ -2,8 +2,10 @@
 //!
 //! The command itself may sit in a read of standard input, so this runs on a thread of its own and ends the process.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use append_client::{FileSystem, WriteStream};
 use tokio::signal::unix::{SignalKind, signal};
@@ -17,6 +19,9 @@ struct Open {
 }
 
 static OPEN: Mutex<Vec<Open>> = Mutex::new(Vec::new());
+
+/// A signal came and the process is about to end with its code.
+static ENDING: AtomicBool = AtomicBool::new(false);
 
 fn open_streams() -> MutexGuard<'static, Vec<Open>> {
     // The list stays usable whatever panicked while it was held: it is only pushed to and removed from.
@@ -65,6 +70,14 @@ pub(crate) fn watch() {
         });
     if let Err(error) = watcher {
         tracing::warn!(%error, "interrupts are not watched");
+    }
+}
+
+/// Returns unless a signal came: then the process ends from the other thread, with the signal's code, once it has cleaned up. A
+/// command calls this before it ends by itself, since its input may have ended by the same cause as the signal.
+pub(crate) fn settle() {
+    while ENDING.load(Ordering::SeqCst) {
+        thread::park_timeout(Duration::from_secs(1));
     }
 }
 

@@ -100,6 +100,7 @@ fn run_command(args: &[String]) -> u8 {
     shell.begin(name);
     interrupt::watch();
     let result = run(&shell, args).and_then(|()| shell.flush());
+    interrupt::settle();
     match result.or_else(|error| shell.report(error)) {
         Ok(()) => shell.exit_code(),
         Err(ShellError::Usage(text)) => {

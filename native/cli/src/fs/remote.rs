@@ -209,6 +209,8 @@ impl Sink for RemoteSink {
     }
 
     fn close(self: Box<Self>) -> TreeResult<()> {
+        // The input may have ended because its writer got the same signal.
+        interrupt::settle();
         self.runtime
             .block_on(self.stream.close())
             .map_err(TreeError::from)
