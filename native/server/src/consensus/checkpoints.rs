@@ -1,7 +1,7 @@
 //! The checkpoint files: written aside, verified by reading them back, renamed, and the two newest kept.
 
 use super::CheckpointFailure;
-use super::folder::sync_dir;
+use crate::files::{self, DurableFile, sync_dir};
 use crate::store::checkpoint::{self, CheckpointError, Summary};
 use crate::store::{Applied, Mark};
 use append_namespace::rows::Change;
@@ -60,7 +60,7 @@ impl Checkpoints {
                 .and_then(|name| name.to_str())
                 .unwrap_or_default();
             if name.ends_with(".new") {
-                std::fs::remove_file(&path).map_err(failed("removing", &path))?;
+                files::remove(&path).map_err(failed("removing", &path))?;
             } else if let Some(index) = name
                 .strip_suffix(".checkpoint")
                 .and_then(|digits| digits.parse().ok())
@@ -108,14 +108,14 @@ impl Checkpoints {
         let temporary = self.dir.join(format!("{index:020}.new"));
         let summary = write(applied, &temporary, stop).map_err(|error| {
             // Best effort: the next open removes it too.
-            let _ = std::fs::remove_file(&temporary);
+            let _ = files::remove(&temporary);
             if stop.load(Ordering::Acquire) {
                 CheckpointFailure::Stopped
             } else {
                 error
             }
         })?;
-        std::fs::rename(&temporary, &path).map_err(failed("renaming", &temporary))?;
+        files::rename(&temporary, &path).map_err(failed("renaming", &temporary))?;
         sync_dir(&self.dir).map_err(failed("syncing", &self.dir))?;
         self.stored.retain(|stored| stored.index != index);
         self.stored.push(Stored {
@@ -148,7 +148,7 @@ impl Checkpoints {
             }
             if let Err(error) = verify(&stored.path) {
                 let path = stored.path.clone();
-                std::fs::rename(&path, path.with_extension("damaged"))
+                files::rename(&path, &path.with_extension("damaged"))
                     .map_err(failed("renaming", &path))?;
                 self.stored.remove(at);
                 return Err(error);
@@ -161,9 +161,9 @@ impl Checkpoints {
     fn prune(&mut self) -> Result<(), CheckpointFailure> {
         while self.stored.len() > KEPT {
             let oldest = self.stored.remove(0);
-            std::fs::remove_file(&oldest.path).map_err(failed("removing", &oldest.path))?;
+            files::remove(&oldest.path).map_err(failed("removing", &oldest.path))?;
         }
-        sync_dir(&self.dir).map_err(failed("syncing", &self.dir))
+        Ok(())
     }
 }
 
@@ -187,11 +187,17 @@ impl<W: Write> Write for Stoppable<'_, W> {
 }
 
 fn write(applied: &Applied, path: &Path, stop: &AtomicBool) -> Result<Summary, CheckpointFailure> {
-    let file = File::create(path).map_err(failed("creating", path))?;
-    let mut out = BufWriter::with_capacity(BUFFER, Stoppable { out: &file, stop });
+    let mut file = DurableFile::create(path).map_err(failed("creating", path))?;
+    let mut out = BufWriter::with_capacity(
+        BUFFER,
+        Stoppable {
+            out: &mut file,
+            stop,
+        },
+    );
     let written = checkpoint::write(&applied.rows, applied.mark, &mut out).map_err(format(path))?;
     drop(out);
-    file.sync_all().map_err(failed("syncing", path))?;
+    file.sync().map_err(failed("syncing", path))?;
     let read = verify(path)?;
     if read != written {
         let detail = format!("written were {written:?}, read back {read:?}");

@@ -11,6 +11,7 @@
 //! ```
 
 use super::OpenError;
+use crate::files::{self, DurableFile, create_dirs, sync_dir};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -35,15 +36,10 @@ fn io<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(std::io::Error) -
     }
 }
 
-/// Makes the names in `dir` durable.
-pub(crate) fn sync_dir(dir: &Path) -> std::io::Result<()> {
-    File::open(dir)?.sync_all()
-}
-
 impl Folder {
     /// Opens `root`, or makes it.
     pub(crate) fn open(root: &Path) -> Result<Folder, OpenError> {
-        std::fs::create_dir_all(root).map_err(io("creating", root))?;
+        create_dirs(root).map_err(io("creating", root))?;
         let lock_path = root.join("LOCK");
         let lock = OpenOptions::new()
             .write(true)
@@ -62,9 +58,8 @@ impl Folder {
         };
         folder.check_format()?;
         for dir in [folder.log(), folder.checkpoints()] {
-            std::fs::create_dir_all(&dir).map_err(io("creating", &dir))?;
+            create_dirs(&dir).map_err(io("creating", &dir))?;
         }
-        sync_dir(root).map_err(io("syncing", root))?;
         Ok(folder)
     }
 
@@ -145,10 +140,10 @@ impl Folder {
             }
         }
         let write = || -> std::io::Result<()> {
-            let mut file = File::create(&temporary)?;
+            let mut file = DurableFile::create(&temporary)?;
             file.write_all(FORMAT.as_bytes())?;
-            file.sync_all()?;
-            std::fs::rename(&temporary, &path)?;
+            file.sync()?;
+            files::rename(&temporary, &path)?;
             sync_dir(&self.root)
         };
         write().map_err(io("writing", &path))

@@ -9,6 +9,8 @@ mod segment;
 mod writer;
 
 #[cfg(test)]
+mod power_tests;
+#[cfg(test)]
 mod tests;
 
 pub use record::{Kind, MAX_PAYLOAD, Record};

@@ -7,8 +7,8 @@
 use super::LogError;
 use super::record::{self, Found, Record};
 use super::segment::{self, Head, Segment};
+use crate::files::{self, DurableFile};
 use bytes::Bytes;
-use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 
 /// The end of the log that a crash left incomplete, and that was cut.
@@ -50,7 +50,8 @@ pub(crate) fn recover(dir: &Path, floor: u64) -> Result<Recovered, LogError> {
             let torn_off =
                 last && matches!(bad, LogError::Damaged { .. }) && bytes.len() <= segment::HEADER;
             if torn_off && segment.first > floor {
-                remove(dir, &segment)?;
+                // If the power brings the name back, the next open removes it again.
+                files::remove(&segment.path).map_err(LogError::io("removing", &segment.path))?;
                 torn = Some(Torn {
                     path: segment.path,
                     kept: 0,
@@ -105,9 +106,10 @@ pub(crate) fn recover(dir: &Path, floor: u64) -> Result<Recovered, LogError> {
         }
         end = Some((scan.term, scan.index));
     }
-    // What a killed process wrote and did not sync reads back, but is not durable yet.
+    // What a killed process wrote and did not sync reads back, but is not durable yet: neither content nor name.
     if let Some(last) = segments.last() {
         sync(last)?;
+        segment::sync_dir(dir)?;
     }
     let (last_term, last_index) = end.unwrap_or((0, 0));
     if last_index < floor {
@@ -224,27 +226,15 @@ fn check_header(segment: &Segment, bytes: &Bytes) -> Result<(), LogError> {
     }
 }
 
+/// Durable with the sync that ends the recovery.
 fn cut(segment: &Segment, length: u64) -> Result<(), LogError> {
-    let file = OpenOptions::new()
-        .write(true)
-        .open(&segment.path)
-        .map_err(LogError::io("opening", &segment.path))?;
-    file.set_len(length)
-        .map_err(LogError::io("cutting", &segment.path))?;
-    file.sync_all()
-        .map_err(LogError::io("syncing", &segment.path))
+    let path = &segment.path;
+    let file = DurableFile::append(path).map_err(LogError::io("opening", path))?;
+    file.cut(length).map_err(LogError::io("cutting", path))
 }
 
 fn sync(segment: &Segment) -> Result<(), LogError> {
-    let file = OpenOptions::new()
-        .append(true)
-        .open(&segment.path)
-        .map_err(LogError::io("opening", &segment.path))?;
-    file.sync_all()
-        .map_err(LogError::io("syncing", &segment.path))
-}
-
-fn remove(dir: &Path, segment: &Segment) -> Result<(), LogError> {
-    std::fs::remove_file(&segment.path).map_err(LogError::io("removing", &segment.path))?;
-    segment::sync_dir(dir)
+    let path = &segment.path;
+    let file = DurableFile::append(path).map_err(LogError::io("opening", path))?;
+    file.sync().map_err(LogError::io("syncing", path))
 }

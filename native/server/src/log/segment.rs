@@ -9,9 +9,9 @@
 //! ```
 
 use super::LogError;
+use crate::files::{self, DurableFile};
 use bytes::{Buf, BufMut};
 use crc_fast::CrcAlgorithm;
-use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -81,16 +81,12 @@ pub(crate) fn read_header(bytes: &[u8]) -> Head {
 }
 
 /// Makes an empty segment. File and folder are synced before it returns.
-pub(crate) fn create(dir: &Path, first: u64) -> Result<(Segment, File), LogError> {
+pub(crate) fn create(dir: &Path, first: u64) -> Result<(Segment, DurableFile), LogError> {
     let path = path_of(dir, first);
-    let mut file = OpenOptions::new()
-        .append(true)
-        .create_new(true)
-        .open(&path)
-        .map_err(LogError::io("creating", &path))?;
+    let mut file = DurableFile::create_new(&path).map_err(LogError::io("creating", &path))?;
     file.write_all(&header(first))
         .map_err(LogError::io("writing", &path))?;
-    file.sync_all().map_err(LogError::io("syncing", &path))?;
+    file.sync().map_err(LogError::io("syncing", &path))?;
     sync_dir(dir)?;
     Ok((
         Segment {
@@ -104,9 +100,7 @@ pub(crate) fn create(dir: &Path, first: u64) -> Result<(Segment, File), LogError
 
 /// Makes the names in `dir` durable.
 pub(crate) fn sync_dir(dir: &Path) -> Result<(), LogError> {
-    File::open(dir)
-        .and_then(|dir| dir.sync_all())
-        .map_err(LogError::io("syncing", dir))
+    files::sync_dir(dir).map_err(LogError::io("syncing", dir))
 }
 
 /// The segments in `dir` by their names, lowest first index first.

@@ -4,8 +4,8 @@ use super::LogError;
 use super::record::{Found, Kind, Record};
 use super::recovery::{self, Torn};
 use super::segment::{self, Segment};
+use crate::files::{self, DurableFile};
 use bytes::Bytes;
-use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ pub struct Log {
     dir: PathBuf,
     segment_bytes: u64,
     segments: Vec<Segment>,
-    file: Option<File>,
+    file: Option<DurableFile>,
     last_term: u64,
     last_index: u64,
     durable: u64,
@@ -39,12 +39,9 @@ impl Log {
     ) -> Result<(Log, Option<Torn>), LogError> {
         let found = recovery::recover(dir, floor)?;
         let file = match found.segments.last() {
-            Some(last) => Some(
-                OpenOptions::new()
-                    .append(true)
-                    .open(&last.path)
-                    .map_err(LogError::io("opening", &last.path))?,
-            ),
+            Some(last) => {
+                Some(DurableFile::append(&last.path).map_err(LogError::io("opening", &last.path))?)
+            }
             None => None,
         };
         let log = Log {
@@ -163,7 +160,7 @@ impl Log {
         while let [first, second, ..] = self.segments.as_slice()
             && second.first <= index
         {
-            std::fs::remove_file(&first.path).map_err(LogError::io("removing", &first.path))?;
+            files::remove(&first.path).map_err(LogError::io("removing", &first.path))?;
             freed += first.bytes;
             self.segments.remove(0);
             segment::sync_dir(&self.dir)?;
@@ -201,7 +198,7 @@ impl Log {
     fn sync_file(&mut self) -> Result<(), LogError> {
         if let (Some(file), Some(segment)) = (&self.file, self.segments.last()) {
             self.poisoned = true;
-            file.sync_data()
+            file.sync()
                 .map_err(LogError::io("syncing", &segment.path))?;
             self.poisoned = false;
         }

@@ -2,6 +2,7 @@
 
 mod crash;
 mod faults;
+mod power;
 mod restart;
 
 use super::checkpoints::Checkpoints;
