@@ -27,7 +27,8 @@ pub(crate) fn delete(ctx: &mut Context<'_, '_>, command: &Delete) -> Ruled<Reply
     done()
 }
 
-/// Deletes several keys; one that is refused does not keep the others.
+/// Deletes several keys; one that is refused does not keep the others. In LEGACY a key that ends in a slash is a directory's own key and
+/// goes alone, before or after what lies below it: so Ozone's client deletes a tree, some keys at a time.
 pub(crate) fn delete_keys(ctx: &mut Context<'_, '_>, command: &DeleteKeys) -> Ruled<Reply> {
     let BucketName { volume, bucket } = &command.bucket;
     let row = bucket::get(ctx.txn, volume, bucket)??;
@@ -35,7 +36,11 @@ pub(crate) fn delete_keys(ctx: &mut Context<'_, '_>, command: &DeleteKeys) -> Ru
     for key in &command.keys {
         let path = KeyPath { volume: volume.clone(), bucket: bucket.clone(), key: key.clone() };
         let savepoint = ctx.txn.savepoint();
-        match delete_at(ctx, &row, &path, false) {
+        let outcome = match own_key(ctx, &row, &path)? {
+            Some((place, file)) => remove_file(ctx, &place, &file),
+            None => delete_at(ctx, &row, &path, false),
+        };
+        match outcome {
             Ok(()) => {}
             Err(Stop::Refused(refusal)) => {
                 ctx.txn.rollback(savepoint);
@@ -45,6 +50,17 @@ pub(crate) fn delete_keys(ctx: &mut Context<'_, '_>, command: &DeleteKeys) -> Ru
         }
     }
     answer(Answer::DeletedKeys(DeletedKeys { refused }))
+}
+
+/// The row of a LEGACY directory's own key, when the key names one.
+fn own_key(ctx: &Context<'_, '_>, row: &BucketRow, path: &KeyPath) -> Ruled<Option<(Place, FileRow)>> {
+    let layout = bucket::layout(row);
+    let Ok(key) = name::key(layout, &path.key) else { return Ok(None) };
+    if layout != Layout::Legacy || !key.slash || key.text.is_empty() {
+        return Ok(None);
+    }
+    let place = Place { bucket: row.object_id, parent: 0, name: key.row_name() };
+    Ok(table::file(ctx.txn, &place)?.map(|file| (place, file)))
 }
 
 fn delete_at(ctx: &mut Context<'_, '_>, row: &BucketRow, path: &KeyPath, recursive: bool) -> Ruled<()> {

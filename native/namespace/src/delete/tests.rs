@@ -121,6 +121,19 @@ fn legacy_directories_are_keys() {
 }
 
 #[test]
+fn a_legacy_tree_goes_key_by_key_in_any_order() {
+    let mut world = World::new(Layout::Legacy);
+    world.file("d/e/f", &[10]);
+    let bucket = BucketName { volume: "vol".into(), bucket: "bucket".into() };
+    for keys in [vec!["d/".to_owned()], vec!["d/e/f".to_owned(), "d/e/".to_owned()]] {
+        let reply = world.ok(Command::DeleteKeys(DeleteKeys { bucket: bucket.clone(), keys }));
+        assert_eq!(reply.answer, Some(Answer::DeletedKeys(DeletedKeys { refused: Vec::new() })));
+    }
+    assert!(!world.there("d"));
+    assert_eq!((world.bucket().used_bytes, world.bucket().used_names), (0, 0));
+}
+
+#[test]
 fn a_bucket_without_names_can_go_though_a_deleted_tree_waits() {
     let mut world = World::fso();
     world.file("a/f", &[1]);
