@@ -12,7 +12,7 @@ use super::{
 };
 use crate::store::checkpoint::Summary;
 use append_namespace::command::{Limits, Request};
-use append_namespace::{Machine, Position};
+use append_namespace::{Machine, Position, Refusal, RefusalKind};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::sync_channel;
@@ -171,6 +171,11 @@ impl Drop for LocalConsensus {
 
 impl Consensus for LocalConsensus {
     fn propose(&self, request: Request) -> Proposal {
+        // In the log it would look like a command of a newer version, at which every replay stops.
+        if request.command.is_none() {
+            let refusal = Refusal::new(RefusalKind::InvalidRequest, "the request holds no command");
+            return Box::pin(std::future::ready(Ok(Err(refusal))));
+        }
         match self.shared.queue.push(request) {
             Ok(answer) => {
                 Box::pin(async move { answer.await.unwrap_or(Err(ProposeError::OutcomeUnknown)) })

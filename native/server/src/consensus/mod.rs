@@ -39,7 +39,8 @@ pub trait Consensus: Send + Sync {
     /// Proposes one command and gives its decided answer, after it is durable and applied: every [`Consensus::view`] taken after the
     /// answer shows it.
     ///
-    /// The command is queued by the call itself; dropping the returned future takes nothing back.
+    /// The command is queued by the call itself; dropping the returned future takes nothing back. A request without a command is refused
+    /// and not proposed.
     ///
     /// # Errors
     /// [`ProposeError`], each kind with what the caller may do.

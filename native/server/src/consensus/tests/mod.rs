@@ -3,6 +3,7 @@
 mod crash;
 mod faults;
 mod power;
+mod real;
 mod restart;
 
 use super::checkpoints::Checkpoints;
@@ -240,6 +241,18 @@ fn many_proposers_are_all_answered_and_share_entries() {
     numbers.sort();
     numbers.dedup();
     assert_eq!(numbers.len(), 1_200);
+}
+
+#[test]
+fn a_request_without_a_command_never_comes_into_the_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let consensus = open(dir.path());
+    let empty = Request {
+        command: None,
+        ..request("a")
+    };
+    assert!(block_on(consensus.propose(empty)).unwrap().is_err());
+    assert_eq!(consensus.position(), Position::default());
 }
 
 #[test]
