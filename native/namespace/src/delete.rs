@@ -27,18 +27,20 @@ pub(crate) fn delete(ctx: &mut Context<'_, '_>, command: &Delete) -> Ruled<Reply
     done()
 }
 
-/// Deletes several keys; one that is refused does not keep the others. In LEGACY a key that ends in a slash is a directory's own key and
-/// goes alone, before or after what lies below it: so Ozone's client deletes a tree, some keys at a time.
+/// Deletes several keys; one that is refused does not keep the others. Directories go as Ozone's client empties buckets by this command:
+/// in FSO with all that lies below them; in LEGACY, where a key that ends in a slash is a directory's own key, alone, before or after
+/// the keys below it.
 pub(crate) fn delete_keys(ctx: &mut Context<'_, '_>, command: &DeleteKeys) -> Ruled<Reply> {
     let BucketName { volume, bucket } = &command.bucket;
     let row = bucket::get(ctx.txn, volume, bucket)??;
+    let whole_trees = bucket::layout(&row) == Layout::FileSystemOptimized;
     let mut refused = Vec::new();
     for key in &command.keys {
         let path = KeyPath { volume: volume.clone(), bucket: bucket.clone(), key: key.clone() };
         let savepoint = ctx.txn.savepoint();
         let outcome = match own_key(ctx, &row, &path)? {
             Some((place, file)) => remove_file(ctx, &place, &file),
-            None => delete_at(ctx, &row, &path, false),
+            None => delete_at(ctx, &row, &path, whole_trees),
         };
         match outcome {
             Ok(()) => {}
