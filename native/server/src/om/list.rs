@@ -5,7 +5,6 @@ use super::lookup::{Blocks, file_status};
 use super::render::{self, Naming};
 use super::{Om, done, translate};
 use append_namespace::RefusalKind;
-use append_namespace::command::Replication;
 use append_namespace::read;
 use append_namespace::view::Node;
 use append_wire::om::{
@@ -52,7 +51,6 @@ impl Om {
         request: ListStatusRequest,
     ) -> Result<OmResponse, Failure> {
         let block_size = self.consensus.limits().block_size;
-        let kept = self.engine.replication();
         let listing = Listing::of(request)?;
         let (volume, bucket) = (listing.path.volume.clone(), listing.path.bucket.clone());
         let nodes = self.read_many(move |rows| listing.nodes(rows)).await?;
@@ -61,7 +59,7 @@ impl Om {
             .map(|node| OzoneFileStatusProtoLight {
                 volume_name: Some(volume.clone()),
                 bucket_name: Some(bucket.clone()),
-                basic_key_info: basic(node, &kept, Naming::Path),
+                basic_key_info: basic(node, Naming::Path),
                 block_size: Some(block_size),
                 is_directory: Some(!matches!(node, Node::File(_))),
             })
@@ -74,15 +72,12 @@ impl Om {
     }
 
     pub(super) async fn list_keys(&self, request: ListKeysRequest) -> Result<OmResponse, Failure> {
-        let kept = self.engine.replication();
         let (nodes, truncated) = self.keys(request).await?;
         let key_info: Vec<KeyInfo> = nodes
             .iter()
             .filter_map(|node| match node {
                 Node::File(file) => Some(render::file_info(file, None)),
-                Node::Directory(directory) => {
-                    Some(render::directory_info(directory, &kept, Naming::Key))
-                }
+                Node::Directory(directory) => Some(render::directory_info(directory, Naming::Key)),
                 Node::BucketRoot => None,
             })
             .collect();
@@ -100,12 +95,11 @@ impl Om {
         &self,
         request: ListKeysRequest,
     ) -> Result<OmResponse, Failure> {
-        let kept = self.engine.replication();
         let (nodes, truncated) = self.keys(request).await?;
         let answer = ListKeysLightResponse {
             basic_key_info: nodes
                 .iter()
-                .filter_map(|node| basic(node, &kept, Naming::Key))
+                .filter_map(|node| basic(node, Naming::Key))
                 .collect(),
             is_truncated: Some(truncated),
         };
@@ -171,10 +165,10 @@ impl Listing {
     }
 }
 
-fn basic(node: &Node, kept: &Replication, naming: Naming) -> Option<BasicKeyInfo> {
+fn basic(node: &Node, naming: Naming) -> Option<BasicKeyInfo> {
     match node {
         Node::File(file) => Some(render::basic_file_info(file)),
-        Node::Directory(directory) => Some(render::basic_directory_info(directory, kept, naming)),
+        Node::Directory(directory) => Some(render::basic_directory_info(directory, naming)),
         Node::BucketRoot => None,
     }
 }

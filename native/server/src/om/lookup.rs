@@ -186,14 +186,7 @@ pub(super) fn file_status(
 ) -> Result<OzoneFileStatusProto, Failure> {
     let (key_info, is_directory) = match node {
         Node::File(file) => (Some(whole_file(engine, rows, file, blocks)?.0), false),
-        Node::Directory(directory) => (
-            Some(render::directory_info(
-                directory,
-                &engine.replication(),
-                Naming::Path,
-            )),
-            true,
-        ),
+        Node::Directory(directory) => (Some(render::directory_info(directory, Naming::Path)), true),
         Node::BucketRoot => (None, true),
     };
     Ok(OzoneFileStatusProto {
@@ -230,7 +223,7 @@ fn key(
             })
         }
         Node::Directory(directory) => Ok(Found {
-            key_info: render::directory_info(directory, &engine.replication(), Naming::Path),
+            key_info: render::directory_info(directory, Naming::Path),
             is_directory: true,
             range: None,
             writer: None,

@@ -1,6 +1,6 @@
 //! From what the rules show to Ozone's messages, field by field.
 
-use append_namespace::command::{Acl, Handle, Holder, KeyPath, Pair, Replication};
+use append_namespace::command::{Acl, Handle, Holder, KeyPath, Pair};
 use append_namespace::reply::AppendStatus as Writer;
 use append_namespace::view::{BucketView, DirView, FileView, OpenFileView, VolumeView};
 use append_wire::hdds::{
@@ -126,15 +126,12 @@ pub(super) fn file_info(file: &FileView, blocks: Option<Vec<KeyLocation>>) -> Ke
     }
 }
 
-pub(super) fn directory_info(
-    directory: &DirView,
-    replication: &Replication,
-    naming: Naming,
-) -> KeyInfo {
+/// A directory, with the replication that Ozone gives all of them: it means nothing, and its clients want one.
+pub(super) fn directory_info(directory: &DirView, naming: Naming) -> KeyInfo {
     KeyInfo {
         key_name: directory_name(&directory.path, naming),
-        r#type: replication.kind,
-        factor: Some(replication.factor),
+        r#type: ReplicationType::Ratis.into(),
+        factor: Some(ReplicationFactor::One.into()),
         creation_time: directory.created_ms,
         modification_time: directory.modified_ms,
         latest_version: Some(0),
@@ -164,18 +161,14 @@ pub(super) fn basic_file_info(file: &FileView) -> BasicKeyInfo {
     }
 }
 
-pub(super) fn basic_directory_info(
-    directory: &DirView,
-    replication: &Replication,
-    naming: Naming,
-) -> BasicKeyInfo {
+pub(super) fn basic_directory_info(directory: &DirView, naming: Naming) -> BasicKeyInfo {
     BasicKeyInfo {
         key_name: Some(directory_name(&directory.path, naming)),
         data_size: Some(0),
         creation_time: Some(directory.created_ms),
         modification_time: Some(directory.modified_ms),
-        r#type: Some(replication.kind),
-        factor: Some(replication.factor),
+        r#type: Some(ReplicationType::Ratis.into()),
+        factor: Some(ReplicationFactor::One.into()),
         owner_name: Some(directory.owner.clone()),
         is_encrypted: Some(false),
         is_file: Some(false),

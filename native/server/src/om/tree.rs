@@ -121,6 +121,13 @@ impl Om {
         if !all {
             response.success = Some(false);
             response.status = Status::PartialDelete.into();
+            response.message = refused.first().map(|first| {
+                format!(
+                    "{} keys were not deleted, the first because {}",
+                    refused.len(),
+                    first.refusal.detail
+                )
+            });
         }
         response.delete_keys_response = Some(Box::new(DeleteKeysResponse {
             un_deleted_keys: Some(DeleteKeyArgs {
