@@ -268,8 +268,10 @@ async fn open(options: &Options) -> Result<(Datanode, Arc<LocalConsensus>), Star
     let blocks = options.data.join(BLOCKS_FOLDER);
     let om = options.data.join(OM_FOLDER);
     let consensus = options.consensus.clone();
-    let mut store = StoreOptions::default();
-    store.on_fatal = Some(Arc::clone(&consensus.on_fatal));
+    let store = StoreOptions {
+        on_fatal: Some(Arc::clone(&consensus.on_fatal)),
+        ..StoreOptions::default()
+    };
     tokio::task::spawn_blocking(move || {
         let consensus = LocalConsensus::open(&om, consensus)?;
         Ok((Datanode::open(&blocks, store)?, consensus))
