@@ -123,7 +123,7 @@ impl FileSystem {
         let at = |error: Error| error.at("open", &path);
         if !path.is_key() {
             let error = match self.find(&path).await.map_err(at)? {
-                Some(_) => Error::new(ErrorKind::IsDirectory, "not a file"),
+                Some(_) => Error::new(ErrorKind::IsDirectory, "it is a directory"),
                 None => Error::new(ErrorKind::NotFound, "no such file"),
             };
             return Err(at(error));

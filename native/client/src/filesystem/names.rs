@@ -226,7 +226,7 @@ impl FileSystem {
     ///
     /// # Errors
     /// Those of every call; a missing volume or bucket is no error: there the server's features and the configured layout
-    /// decide.
+    /// decide. Root and volumes hold no files, so nothing can be appended there.
     pub async fn capabilities(&self, path: &str) -> Result<Capabilities> {
         let path = self.resolve(path)?;
         let layout = if path.bucket().is_empty() {
@@ -242,6 +242,7 @@ impl FileSystem {
         };
         let append = self.om().features().can_append()
             && layout != BucketLayout::ObjectStore
+            && !path.bucket().is_empty()
             && !path.is_snapshot();
         Ok(Capabilities {
             append,
@@ -263,7 +264,7 @@ impl FileSystem {
                 return Err(Error::unsupported("the server does not tell who writes"));
             }
             if !path.is_key() {
-                return Err(Error::new(ErrorKind::IsDirectory, "not a file"));
+                return Err(Error::new(ErrorKind::IsDirectory, "it is a directory"));
             }
             let mut request = self.om().request(Type::GetKeyInfo);
             let mut args = key_args(&path);

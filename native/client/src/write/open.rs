@@ -40,7 +40,7 @@ pub(crate) async fn append(
     deadline: Option<Instant>,
 ) -> Result<WriteStream> {
     if !path.is_key() {
-        return Err(Error::new(ErrorKind::IsDirectory, "not a file"));
+        return Err(Error::new(ErrorKind::IsDirectory, "it is a directory"));
     }
     let features = fs.om().features();
     if !features.knows_append() {
@@ -76,7 +76,7 @@ pub(crate) async fn create(
     options: &CreateOptions,
 ) -> Result<WriteStream> {
     if !path.is_key() {
-        return Err(Error::new(ErrorKind::IsDirectory, "not a file"));
+        return Err(Error::new(ErrorKind::IsDirectory, "it is a directory"));
     }
     let settings = &fs.shared().settings;
     let mut args = KeyArgs {
