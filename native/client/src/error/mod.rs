@@ -90,7 +90,8 @@ pub struct BadBlock {
     pub container: i64,
     /// Block in the container.
     pub local: i64,
-    /// Offset in the block of the first byte of the window that does not match.
+    /// Offset in the block of the first byte of the window that does not match. When a datanode says so itself, the bad byte
+    /// lies at this offset or behind it, and the text is more exact.
     pub offset_in_block: u64,
     /// Offset in the file of the same byte.
     pub offset_in_file: u64,

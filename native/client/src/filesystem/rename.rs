@@ -41,6 +41,10 @@ impl FileSystem {
         if destination != source && destination.starts_with(source) {
             return Err(Error::invalid("a directory cannot move below itself"));
         }
+        // Where directories are only implied, servers do not ask for the parent.
+        if source.parent() != destination.parent() {
+            self.need_parent(destination).await?;
+        }
         match self.rename_key(source, destination.key()).await {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -76,7 +80,6 @@ impl FileSystem {
             Some(status) if status.directory => {}
             _ => return Err(missing),
         }
-        self.need_parent(destination).await?;
         let folder = format!("{}/", source.key());
         let target = format!("{}/", destination.key());
         loop {

@@ -14,7 +14,7 @@ use bytes::{Bytes, BytesMut};
 use super::blocks::Block;
 use super::{length_of, protocol};
 use crate::Result;
-use crate::dn::{Datanode, joined};
+use crate::dn::{Datanode, DnError, joined};
 use crate::error::{BadBlock, Error, ErrorKind};
 use crate::filesystem::{Shared, without};
 
@@ -161,50 +161,75 @@ async fn read_group(fs: &Shared, parts: &[Part], together: bool) -> Result<Vec<B
     Err(worst.unwrap_or_else(|| protocol("a block without datanodes")))
 }
 
-/// Asks for all parts at once.
+/// Asks for all parts at once, and again for what an answer left out: datanodes bound their answers, and end them before a block
+/// that they cannot read.
 async fn read_together(node: &Datanode, parts: &[Part]) -> Result<Vec<Bytes>> {
-    let Some(first) = parts.first() else {
-        return Ok(Vec::new());
-    };
-    let mut request = node.request(Type::ReadBlocks, &first.block.address);
-    request.read_blocks = Some(Box::new(ReadBlocksRequestProto {
-        ranges: parts
-            .iter()
-            .map(|part| BlockRangeProto {
-                block_id: part.block.address.id(),
-                offset: part.from,
-                length: part.length,
-            })
-            .collect(),
-    }));
-    let answer = node.call(request).await.map_err(|e| e.into_error())?;
-    let runs = answer.read_blocks.ok_or_else(|| without("blocks"))?.data;
-    let mut runs = runs.into_iter().peekable();
     let mut read = Vec::with_capacity(parts.len());
-    for (index, part) in parts.iter().enumerate() {
-        let mut pieces = Vec::new();
-        let mut at = part.from;
-        while let Some(run) =
-            runs.next_if(|run| usize::try_from(run.range).is_ok_and(|range| range == index))
-        {
+    let mut rest = parts.to_vec();
+    let mut pieces = Vec::new();
+    while let Some(first) = rest.first() {
+        let mut request = node.request(Type::ReadBlocks, &first.block.address);
+        request.read_blocks = Some(Box::new(ReadBlocksRequestProto {
+            ranges: rest.iter().map(Part::range).collect(),
+        }));
+        let answer = match node.call(request).await {
+            Ok(answer) => answer,
+            Err(refused) => return Err(first.failed(refused)),
+        };
+        let runs = answer.read_blocks.ok_or_else(|| without("blocks"))?.data;
+        if runs.is_empty() {
+            return Err(protocol("no bytes at all"));
+        }
+        let mut done = 0;
+        for run in runs {
+            let part = usize::try_from(run.range)
+                .ok()
+                .filter(|range| *range == done)
+                .and_then(|range| rest.get_mut(range))
+                .ok_or_else(|| protocol("bytes that were not asked for"))?;
             verify(part, run.offset, &run.data, &run.checksum_data, 0)?;
-            let piece = cut(&run, at, part.from + part.length)
-                .ok_or_else(|| protocol(format!("no bytes at offset {at} of a block")))?;
-            at += length_of(piece.len());
+            let piece = cut(&run, part.from, part.from + part.length)
+                .ok_or_else(|| protocol(format!("no bytes at offset {} of a block", part.from)))?;
+            part.from += length_of(piece.len());
+            part.length -= length_of(piece.len());
             pieces.push(piece);
+            if part.length == 0 {
+                read.push(joined(std::mem::take(&mut pieces)));
+                done += 1;
+            }
         }
-        if at != part.from + part.length {
-            return Err(protocol(format!(
-                "bytes of a block end at offset {at} instead of {}",
-                part.from + part.length
-            )));
-        }
-        read.push(joined(pieces));
-    }
-    if runs.next().is_some() {
-        return Err(protocol("bytes that were not asked for"));
+        rest.drain(..done);
     }
     Ok(read)
+}
+
+impl Part {
+    fn range(&self) -> BlockRangeProto {
+        BlockRangeProto {
+            block_id: self.block.address.id(),
+            offset: self.from,
+            length: self.length,
+        }
+    }
+
+    /// A datanode's own word that it cannot read this part.
+    fn failed(&self, refused: DnError) -> Error {
+        let error = refused.into_error();
+        if error.kind() == ErrorKind::Checksum {
+            return error.with_bad_block(self.bad(self.from));
+        }
+        error
+    }
+
+    fn bad(&self, offset_in_block: u64) -> BadBlock {
+        let block = &self.block;
+        BadBlock {
+            container: block.address.container,
+            local: block.address.local,
+            offset_in_block,
+            offset_in_file: (block.start + offset_in_block).saturating_sub(block.start_in_block),
+        }
+    }
 }
 
 /// What of a run lies between two offsets; it must hold the first.
@@ -224,7 +249,7 @@ async fn read_each(node: &Datanode, parts: &[Part]) -> Result<Vec<Bytes>> {
             block_id: part.block.address.id(),
             request_short_circuit_access: None,
         }));
-        let answer = node.call(request).await.map_err(|e| e.into_error())?;
+        let answer = node.call(request).await.map_err(|e| part.failed(e))?;
         let chunks = answer
             .get_block
             .ok_or_else(|| without("block"))?
@@ -271,7 +296,7 @@ async fn read_chunk(
         },
         read_chunk_version: Some(ReadChunkVersion::V1.into()),
     }));
-    let answer = node.call(request).await.map_err(|e| e.into_error())?;
+    let answer = node.call(request).await.map_err(|e| part.failed(e))?;
     let data = answer
         .read_chunk
         .and_then(|read| read.response_data)
@@ -312,14 +337,7 @@ fn verify(part: &Part, offset: u64, data: &[u8], sums: &ChecksumData, window: us
     let ChecksumError::Mismatch(mismatch) = error else {
         return Err(protocol(format!("unusable checksums: {error}")));
     };
-    let block = &part.block;
-    let at = offset + length_of(mismatch.offset);
-    let bad = BadBlock {
-        container: block.address.container,
-        local: block.address.local,
-        offset_in_block: at,
-        offset_in_file: (block.start + at).saturating_sub(block.start_in_block),
-    };
+    let bad = part.bad(offset + length_of(mismatch.offset));
     Err(Error::new(
         ErrorKind::Checksum,
         format!(

@@ -153,7 +153,14 @@ impl Inner {
                     Ok(Err(_)) | Err(_) => {}
                 },
                 Step::Fetch { to, keep } => {
-                    let bytes = self.fetch(from, to).await?;
+                    let wanted = from.saturating_add(length_of(length));
+                    let bytes = match self.fetch(from, to).await {
+                        // What is wrong further on is not this read's.
+                        Err(error) if to > wanted && error.kind() == ErrorKind::Checksum => {
+                            self.fetch(from, wanted).await?
+                        }
+                        other => other?,
+                    };
                     if keep {
                         self.ahead().put(from, bytes.clone());
                     }
