@@ -33,7 +33,7 @@ pub(crate) fn create(ctx: &mut Context<'_, '_>, command: &CreateDirectory) -> Ru
             answer(Answer::DirectoryExisted(true))
         }
         At::File(..) => refuse(RefusalKind::FileExists, format!("{path} is a file")),
-        At::BelowFile => refuse(RefusalKind::FileExists, format!("a parent of {path} is a file")),
+        At::BelowFile => refuse(RefusalKind::FileExists, format!("a parent of {path} is not a directory")),
         At::Missing(missing) => {
             let mut place = ctx.make_parents(&missing, &owner)?;
             if layout == Layout::Legacy {
