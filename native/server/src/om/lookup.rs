@@ -3,7 +3,7 @@
 use super::failure::Failure;
 use super::locate::Locator;
 use super::render::{self, Naming};
-use super::{Om, done, translate};
+use super::{Om, done, sized_read, translate};
 use crate::engine::BlockEngine;
 use crate::rpc::MAX_FRAME_BYTES;
 use append_namespace::command::{KeyPath, Replication};
@@ -21,6 +21,9 @@ use std::sync::Arc;
 /// Blocks in one range at most, and when the caller names no number.
 const MAX_RANGE: u32 = 10_000;
 
+/// Blocks that are read on the thread that serves the call.
+const FEW_BLOCKS: u64 = 64;
+
 /// Bytes that one location takes in an answer at most; a list that could be too long for a frame is refused before it is made.
 const LOCATION_BYTES: u64 = 400;
 
@@ -36,6 +39,18 @@ pub(super) enum Blocks {
 }
 
 impl Blocks {
+    /// Whether reading them takes long enough to need a thread of its own.
+    fn are_many(self, node: &Node) -> bool {
+        let Node::File(file) = node else { return false };
+        match self {
+            Blocks::None => false,
+            Blocks::All => file.block_count > FEW_BLOCKS,
+            Blocks::Range(asked) => {
+                file.block_count.min(u64::from(range_length(&asked))) > FEW_BLOCKS
+            }
+        }
+    }
+
     pub(super) fn of(args: &KeyArgs) -> Blocks {
         if args.head_op() {
             Blocks::None
@@ -63,23 +78,25 @@ impl Om {
         }
         let args = request.key_args;
         let path = translate::readable(&args, RefusalKind::KeyNotFound)?;
-        let engine = Arc::clone(&self.engine);
         let found = match request.block_range {
-            Some(BlockRangeRequest {
-                file_object_id: Some(file),
-                content_generation: Some(generation),
-                ..
-            }) => {
-                let range = request.block_range.unwrap_or_default();
-                self.read_many(move |rows| {
+            Some(
+                range @ BlockRangeRequest {
+                    file_object_id: Some(file),
+                    content_generation: Some(generation),
+                    ..
+                },
+            ) => {
+                let view = self.current().await?;
+                let engine = Arc::clone(&self.engine);
+                let many = u64::from(range_length(&range)) > FEW_BLOCKS;
+                sized_read(view, many, move |rows| {
                     by_identity(&*engine, rows, &path, file, generation, range)
                 })
                 .await?
             }
             range => {
                 let blocks = range.map_or(Blocks::of(&args), Blocks::Range);
-                self.read_many(move |rows| key(&*engine, rows, &path, blocks))
-                    .await?
+                self.find(path, blocks, RefusalKind::KeyNotFound).await?
             }
         };
         let answer = GetKeyInfoResponse {
@@ -137,15 +154,27 @@ impl Om {
 
     async fn looked_up(&self, args: KeyArgs, missing: RefusalKind) -> Result<Found, Failure> {
         let path = translate::readable(&args, missing)?;
-        let blocks = Blocks::of(&args);
+        self.find(path, Blocks::of(&args), missing).await
+    }
+
+    /// What stands at `path` as a key; where nothing is, `missing` is told.
+    async fn find(
+        &self,
+        path: KeyPath,
+        blocks: Blocks,
+        missing: RefusalKind,
+    ) -> Result<Found, Failure> {
+        let view = self.current().await?;
+        let node = match read::status(&*view, &path)? {
+            Ok(node) => node,
+            Err(refusal) if refusal.kind() == RefusalKind::FileNotFound => {
+                return Err(Failure::refused(missing, refusal.detail));
+            }
+            Err(refusal) => return Err(refusal.into()),
+        };
         let engine = Arc::clone(&self.engine);
-        self.read_many(move |rows| {
-            key(&*engine, rows, &path, blocks).map_err(|failure| match failure {
-                Failure::Refused(refusal) if refusal.kind() == RefusalKind::KeyNotFound => {
-                    Failure::refused(missing, refusal.detail)
-                }
-                other => other,
-            })
+        sized_read(view, blocks.are_many(&node), move |rows| {
+            key(&*engine, rows, &path, &node, blocks)
         })
         .await
     }
@@ -159,15 +188,15 @@ impl Om {
         let blocks = Blocks::of(&args);
         let block_size = self.consensus.limits().block_size;
         let engine = Arc::clone(&self.engine);
-        let status = self
-            .read_many(move |rows| {
-                let node = read::status(rows, &path)??;
-                let writer = writer_of(rows, &path, &node)?;
-                let mut status = file_status(&*engine, rows, &node, blocks, block_size)?;
-                status.append_status = writer.as_ref().map(render::append_status);
-                Ok(status)
-            })
-            .await?;
+        let view = self.current().await?;
+        let node = read::status(&*view, &path)??;
+        let status = sized_read(view, blocks.are_many(&node), move |rows| {
+            let writer = writer_of(rows, &path, &node)?;
+            let mut status = file_status(&*engine, rows, &node, blocks, block_size)?;
+            status.append_status = writer.as_ref().map(render::append_status);
+            Ok(status)
+        })
+        .await?;
         let answer = GetFileStatusResponse { status };
         Ok(OmResponse {
             get_file_status_response: Some(Box::new(answer)),
@@ -197,29 +226,22 @@ pub(super) fn file_status(
     })
 }
 
-/// What a key lookup shows: a missing key is Ozone's KEY_NOT_FOUND, the bucket itself no key.
+/// What a key lookup shows of a node; the bucket itself is no key.
 fn key(
     engine: &dyn BlockEngine,
     rows: &dyn Rows,
     path: &KeyPath,
+    node: &Node,
     blocks: Blocks,
 ) -> Result<Found, Failure> {
-    let node = match read::status(rows, path)? {
-        Ok(node) => node,
-        Err(refusal) if refusal.kind() == RefusalKind::FileNotFound => {
-            return Err(Failure::refused(RefusalKind::KeyNotFound, refusal.detail));
-        }
-        Err(refusal) => return Err(refusal.into()),
-    };
-    let writer = writer_of(rows, path, &node)?;
-    match &node {
+    match node {
         Node::File(file) => {
             let (key_info, range) = whole_file(engine, rows, file, blocks)?;
             Ok(Found {
                 key_info,
                 is_directory: false,
                 range,
-                writer,
+                writer: writer_of(rows, path, node)?,
             })
         }
         Node::Directory(directory) => Ok(Found {
@@ -265,7 +287,12 @@ fn whole_file(
             ))
         }
         Blocks::Range(asked) => {
-            let range = read::blocks(rows, file, asked.from_offset(), range_length(&asked))??;
+            let range = read::blocks(
+                rows,
+                file,
+                asked.from_offset(),
+                range_length(&asked) as usize,
+            )??;
             let reply = BlockRangeReply {
                 total_blocks: Some(render::saturated(range.total)),
                 next_offset: Some(range.next_offset).filter(|next| *next < file.size),
@@ -290,7 +317,7 @@ fn by_identity(
     generation: u64,
     asked: BlockRangeRequest,
 ) -> Result<Found, Failure> {
-    let most = range_length(&asked);
+    let most = range_length(&asked) as usize;
     let range = read::blocks_of(rows, file, generation, asked.from_offset(), most)??;
     let reply = BlockRangeReply {
         total_blocks: Some(render::saturated(range.total)),
@@ -326,10 +353,9 @@ fn ranged(
     })
 }
 
-fn range_length(asked: &BlockRangeRequest) -> usize {
-    let most = match asked.max_blocks {
+fn range_length(asked: &BlockRangeRequest) -> u32 {
+    match asked.max_blocks {
         None | Some(0) => MAX_RANGE,
         Some(asked) => asked.min(MAX_RANGE),
-    };
-    most as usize
+    }
 }

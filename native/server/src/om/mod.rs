@@ -228,14 +228,25 @@ impl Om {
         &self,
         read: impl FnOnce(&dyn Rows) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
-        let view = self.current().await?;
-        match tokio::task::spawn_blocking(move || read(&*view)).await {
-            Ok(result) => result,
-            Err(stopped) => match stopped.try_into_panic() {
-                Ok(panic) => std::panic::resume_unwind(panic),
-                Err(_) => Err(Failure::Undecided(crate::consensus::ProposeError::Stopped)),
-            },
-        }
+        sized_read(self.current().await?, true, read).await
+    }
+}
+
+/// Reads from `view`: on the caller's thread, or, when the read is of `many` rows, on one that may block.
+async fn sized_read<T: Send + 'static>(
+    view: View,
+    many: bool,
+    read: impl FnOnce(&dyn Rows) -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    if !many {
+        return read(&*view);
+    }
+    match tokio::task::spawn_blocking(move || read(&*view)).await {
+        Ok(result) => result,
+        Err(stopped) => match stopped.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Err(Failure::Undecided(crate::consensus::ProposeError::Stopped)),
+        },
     }
 }
 
