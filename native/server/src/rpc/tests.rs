@@ -449,3 +449,32 @@ async fn stopping_answers_the_calls_in_flight() {
     assert!(peer.reply().await.is_none());
     served.listener.await.unwrap();
 }
+
+#[tokio::test]
+async fn a_peer_that_takes_no_replies_is_given_up() {
+    const CALLS: i32 = 64;
+    let limits = RpcLimits {
+        write: Duration::from_millis(20),
+        ..RpcLimits::default()
+    };
+    let served = serve(Echo::new(), limits).await;
+    let mut peer = Peer::open(served.address, "alice").await;
+    // Each is echoed, and all echoes together are more than any socket holds.
+    let trace = "x".repeat(512 << 10);
+    for id in 0..CALLS {
+        let asked = call(id, OM_PROTOCOL, OM_PROTOCOL_VERSION, OM_METHOD, &trace);
+        if peer.stream.write_all(&asked).await.is_err() {
+            break;
+        }
+    }
+    let mut replies = 0;
+    while peer.stream.read_buf(&mut peer.received).await.unwrap_or(0) > 0 {
+        while split_frame(&mut peer.received, MAX).unwrap().is_some() {
+            replies += 1;
+        }
+    }
+    assert!(replies < CALLS, "every reply was written");
+    let mut next = Peer::open(served.address, "alice").await;
+    next.call(1, "").await;
+    assert_eq!(next.answer().await.0, 1);
+}
