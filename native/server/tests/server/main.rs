@@ -1,6 +1,9 @@
 //! A real server in a temporary folder, spoken to by raw messages over both transports.
 
-#![allow(clippy::unwrap_used, reason = "a test says by a panic what it did not find")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test says by a panic what it did not find"
+)]
 
 mod files;
 mod names;
