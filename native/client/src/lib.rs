@@ -20,6 +20,8 @@ pub mod path;
 pub mod read;
 mod runtime;
 pub mod status;
+#[cfg(test)]
+mod testing;
 pub mod wait;
 pub mod write;
 

@@ -1,5 +1,10 @@
 //! The black-box cases P1 and P2, and what callers are told when something is wrong.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test ends where something unexpected happens"
+)]
+
 use append_client::admin::{BucketLayout, BucketOptions};
 use append_client::{Config, CreateOptions, ErrorKind, FileSystem};
 use append_e2e::{BUCKET, Server, append, config, get, path, put};

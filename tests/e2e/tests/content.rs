@@ -1,5 +1,10 @@
 //! What was written is what is read, at every size and seam.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test ends where something unexpected happens"
+)]
+
 use append_client::admin::BucketLayout;
 use append_client::{Config, CreateOptions, FileSystem};
 use append_e2e::{Server, append, config, get, noise, path, put};

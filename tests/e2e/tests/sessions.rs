@@ -1,5 +1,10 @@
 //! Who may write, what others see meanwhile, and what happens to a writer whose file changes under it.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test ends where something unexpected happens"
+)]
+
 use std::time::{Duration, Instant};
 
 use append_client::admin::BucketLayout;

@@ -215,6 +215,12 @@ impl Error {
         self
     }
 
+    /// Adds what failed before.
+    pub(crate) fn after(mut self, before: &str) -> Error {
+        self.0.text = format!("{} (before that: {before})", self.0.text);
+        self
+    }
+
     pub(crate) fn with_status(mut self, status: &'static str) -> Error {
         self.0.status = Some(status);
         self
@@ -302,10 +308,13 @@ impl fmt::Display for Error {
         if let Some(session) = inner.session {
             detail(f, format_args!("session {session}"))?;
         }
-        if let Some(request) = &inner.request {
+        // Servers name the request themselves, as a rule.
+        let unnamed = |request: &&String| !inner.text.contains(request.as_str());
+        let request = inner.request.as_ref().filter(unnamed);
+        if let Some(request) = request {
             detail(f, format_args!("request {request}"))?;
         }
-        if inner.status.is_some() || inner.session.is_some() || inner.request.is_some() {
+        if inner.status.is_some() || inner.session.is_some() || request.is_some() {
             f.write_str(")")?;
         }
         Ok(())
@@ -315,5 +324,39 @@ impl fmt::Display for Error {
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         self.0.source.as_ref().map(|source| &**source as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_names_call_path_status_session_and_request_once() {
+        let error = Error::new(ErrorKind::NotFound, "no such file")
+            .with_status("KEY_NOT_FOUND")
+            .at("append", "/v/b/f")
+            .at("outer", "/other")
+            .with_session(7)
+            .with_request("0a-1");
+        assert_eq!(
+            error.to_string(),
+            "append /v/b/f: no such file (KEY_NOT_FOUND, session 7, request 0a-1)"
+        );
+        let named = Error::new(ErrorKind::NotFound, "gone [request 0a-1]").with_request("0a-1");
+        assert_eq!(named.to_string(), "gone [request 0a-1]");
+        assert_eq!(Error::invalid("x").to_string(), "x");
+    }
+
+    #[test]
+    fn a_copy_tells_the_same() {
+        let error = Error::new(ErrorKind::Io, "broken")
+            .at("write", "/v/b/f")
+            .with_retry(Retry::Never)
+            .with_source("cause");
+        let copy = error.copy();
+        assert_eq!(copy.to_string(), error.to_string());
+        assert_eq!((copy.kind(), copy.retry()), (error.kind(), error.retry()));
+        assert!(error.source().is_some() && copy.source().is_none());
     }
 }

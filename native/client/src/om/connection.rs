@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use append_wire::common::RequestHeaderProto;
 use append_wire::hrpc::{
-    self, AuthProtocol, CallIdentity, Outcome, Preamble, decode_response, encode_call,
+    self, AuthProtocol, CallIdentity, FrameError, Outcome, Preamble, decode_response, encode_call,
     encode_context, encode_ping, split_frame,
 };
 use append_wire::om::OmRequest;
@@ -22,6 +22,9 @@ const SEND_QUEUE: usize = 256;
 
 /// Frames that one write takes at most.
 const WRITE_BATCH: usize = 64;
+
+/// Room that is made for what comes next.
+const EARLY_RESERVE: usize = 16 << 10;
 
 /// A call of this connection has no answer.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -249,32 +252,38 @@ async fn send(
 }
 
 async fn receive(mut source: OwnedReadHalf, state: Arc<State>, max_frame: usize) {
-    let mut received = BytesMut::with_capacity(64 << 10);
-    let why = loop {
-        match split_frame(&mut received, max_frame) {
-            Ok(Some(frame)) => match decode_response(frame) {
-                Ok(response) => {
-                    if let Outcome::Fatal(failure) = &response.outcome {
-                        let why = failure.first_line().to_owned();
-                        answer(&state, response.call_id, response.outcome);
-                        break why;
-                    }
-                    answer(&state, response.call_id, response.outcome);
-                }
-                Err(e) => break format!("a malformed answer: {e}"),
-            },
-            Ok(None) => match {
-                received.reserve(8 << 10);
-                source.read_buf(&mut received).await
-            } {
-                Ok(0) => break "the server closed the connection".to_owned(),
-                Ok(_) => {}
-                Err(e) => break format!("receiving: {e}"),
-            },
-            Err(e) => break format!("a malformed answer: {e}"),
-        }
+    let why = match answers(&mut source, &state, max_frame).await {
+        Ok(why) | Err(why) => why,
     };
     state.end(&why);
+}
+
+/// Hands out answers until the connection ends; says why it did.
+async fn answers(
+    source: &mut OwnedReadHalf,
+    state: &State,
+    max_frame: usize,
+) -> Result<String, String> {
+    let mut received = BytesMut::new();
+    let malformed = |e: FrameError| format!("a malformed answer: {e}");
+    loop {
+        while let Some(frame) = split_frame(&mut received, max_frame).map_err(malformed)? {
+            let response = decode_response(frame).map_err(malformed)?;
+            let fatal = match &response.outcome {
+                Outcome::Fatal(failure) => Some(failure.first_line().to_owned()),
+                Outcome::Success(_) | Outcome::Error(_) => None,
+            };
+            answer(state, response.call_id, response.outcome);
+            if let Some(why) = fatal {
+                return Ok(why);
+            }
+        }
+        received.reserve(EARLY_RESERVE);
+        let read = source.read_buf(&mut received).await;
+        if read.map_err(|e| format!("receiving: {e}"))? == 0 {
+            return Ok("the server closed the connection".to_owned());
+        }
+    }
 }
 
 /// Hands an answer to its caller. A fatal answer without a call id of ours is every caller's.

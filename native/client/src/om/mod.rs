@@ -384,7 +384,7 @@ fn features(response: &OmResponse) -> Features {
             .min()
             .unwrap_or(0),
         append: match oms.first() {
-            Some(first) if oms.iter().all(|om| om.append.is_some()) => first.append.clone(),
+            Some(first) if oms.iter().all(|om| om.append.is_some()) => first.append,
             _ => None,
         },
     }

@@ -1,176 +1,12 @@
 //! The client against a server of a few lines that does what a test tells it.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use append_wire::hrpc::{
-    self, Call, ClientFrame, Failure, PREAMBLE_LEN, decode_client_frame, encode_failure,
-    encode_success, split_frame,
-};
 use append_wire::invocation::InvocationId;
-use append_wire::om::{ServiceInfo, ServiceListResponse, Status};
-use bytes::BytesMut;
-use prost::Message;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use append_wire::om::Status;
+use tokio::net::TcpStream;
 
 use super::*;
 use crate::config::Config;
-
-const MAX: usize = 1 << 20;
-
-/// What the server does with one call.
-enum Reply {
-    Answer(Box<OmResponse>),
-    Exception(&'static str, String),
-    /// Bytes that are no frame.
-    Garbage,
-    /// The connection ends without an answer.
-    Close,
-    /// No answer, and the connection stays.
-    Nothing,
-}
-
-fn ok() -> Reply {
-    Reply::Answer(Box::new(OmResponse {
-        status: Status::Ok.into(),
-        ..OmResponse::default()
-    }))
-}
-
-/// What the server saw of a call other than ServiceList.
-#[derive(Debug)]
-struct Seen {
-    call: hrpc::CallIdentity,
-    request: OmRequest,
-}
-
-struct Fake {
-    address: SocketAddr,
-    seen: mpsc::UnboundedReceiver<Seen>,
-    task: tokio::task::JoinHandle<()>,
-}
-
-impl Fake {
-    /// `script` is asked with the number of the call, counted over all connections.
-    async fn start(script: impl Fn(usize) -> Reply + Send + Sync + 'static) -> Fake {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (sender, seen) = mpsc::unbounded_channel();
-        let script = Arc::new(script);
-        let count = Arc::new(AtomicUsize::new(0));
-        let task = tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let (script, count, sender) =
-                    (Arc::clone(&script), Arc::clone(&count), sender.clone());
-                tokio::spawn(async move { serve(stream, &*script, &count, &sender).await });
-            }
-        });
-        Fake {
-            address,
-            seen,
-            task,
-        }
-    }
-
-    fn node(&self, id: &str) -> Node {
-        Node {
-            id: id.to_owned(),
-            host: self.address.ip().to_string(),
-            port: self.address.port(),
-        }
-    }
-
-    async fn next(&mut self) -> Seen {
-        self.seen.recv().await.unwrap()
-    }
-}
-
-impl Drop for Fake {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
-async fn serve(
-    mut stream: TcpStream,
-    script: &(impl Fn(usize) -> Reply + Send + Sync),
-    count: &AtomicUsize,
-    seen: &mpsc::UnboundedSender<Seen>,
-) {
-    let mut preamble = [0; PREAMBLE_LEN];
-    if stream.read_exact(&mut preamble).await.is_err() {
-        return;
-    }
-    let mut received = BytesMut::new();
-    loop {
-        let Some(frame) = split_frame(&mut received, MAX).unwrap() else {
-            if stream.read_buf(&mut received).await.unwrap_or(0) == 0 {
-                return;
-            }
-            continue;
-        };
-        let ClientFrame::Call(Call {
-            identity, payload, ..
-        }) = decode_client_frame(frame).unwrap()
-        else {
-            continue;
-        };
-        let request = OmRequest::decode(payload).unwrap();
-        let reply = if request.cmd_type() == Type::ServiceList {
-            Reply::Answer(Box::new(service_list()))
-        } else {
-            let _ = seen.send(Seen {
-                call: identity,
-                request,
-            });
-            script(count.fetch_add(1, Ordering::SeqCst))
-        };
-        let mut out = BytesMut::new();
-        match reply {
-            Reply::Answer(response) => {
-                encode_success(identity, &*response, MAX, &mut out).unwrap();
-            }
-            Reply::Exception(class, message) => {
-                let failure = Failure {
-                    exception_class: format!("org.apache.hadoop.ozone.om.exceptions.{class}"),
-                    message,
-                    code: None,
-                };
-                encode_failure(identity.call_id, None, &failure, false, MAX, &mut out).unwrap();
-            }
-            Reply::Garbage => out.extend_from_slice(&[0xff; 12]),
-            Reply::Close => return,
-            Reply::Nothing => continue,
-        }
-        if stream.write_all(&out).await.is_err() {
-            return;
-        }
-    }
-}
-
-fn service_list() -> OmResponse {
-    OmResponse {
-        status: Status::Ok.into(),
-        service_list_response: Some(Box::new(ServiceListResponse {
-            service_info: vec![ServiceInfo {
-                node_type: append_wire::hdds::NodeType::Om.into(),
-                om_version: Some(12),
-                append: Some(AppendFeature {
-                    supported: Some(true),
-                    finalized: Some(true),
-                    enabled: Some(true),
-                    ..AppendFeature::default()
-                }),
-                ..ServiceInfo::default()
-            }],
-            ..ServiceListResponse::default()
-        })),
-        ..OmResponse::default()
-    }
-}
+use crate::testing::om::{FakeOm, Reply, ok};
 
 fn settings() -> Settings {
     let config = Config::empty()
@@ -189,7 +25,7 @@ fn change(om: &OmClient) -> OmRequest {
 
 #[tokio::test]
 async fn learns_what_the_server_can() {
-    let fake = Fake::start(|_| ok()).await;
+    let fake = FakeOm::numbered(|_| ok()).await;
     let om = connect(vec![fake.node("")]).await;
     assert_eq!(om.features().om_version, 12);
     assert!(om.features().can_append());
@@ -197,7 +33,7 @@ async fn learns_what_the_server_can() {
 
 #[tokio::test]
 async fn an_absent_server_is_an_error_at_once() {
-    let fake = Fake::start(|_| ok()).await;
+    let fake = FakeOm::numbered(|_| ok()).await;
     let node = fake.node("");
     drop(fake);
     // The listener's task may still be ending: wait until nobody listens.
@@ -216,7 +52,7 @@ async fn an_absent_server_is_an_error_at_once() {
 
 #[tokio::test]
 async fn a_lost_answer_is_asked_for_again_with_the_same_identity() {
-    let mut fake = Fake::start(|n| if n == 0 { Reply::Close } else { ok() }).await;
+    let mut fake = FakeOm::numbered(|n| if n == 0 { Reply::Close } else { ok() }).await;
     let om = connect(vec![fake.node("")]).await;
     om.call(change(&om), Effect::Change).await.unwrap();
     let (first, second) = (fake.next().await, fake.next().await);
@@ -237,7 +73,7 @@ async fn a_lost_answer_is_asked_for_again_with_the_same_identity() {
 
 #[tokio::test]
 async fn garbage_from_the_server_breaks_one_connection_only() {
-    let fake = Fake::start(|n| if n == 0 { Reply::Garbage } else { ok() }).await;
+    let fake = FakeOm::numbered(|n| if n == 0 { Reply::Garbage } else { ok() }).await;
     let om = connect(vec![fake.node("")]).await;
     om.call(om.request(Type::InfoVolume), Effect::Read)
         .await
@@ -246,7 +82,7 @@ async fn garbage_from_the_server_breaks_one_connection_only() {
 
 #[tokio::test]
 async fn a_change_without_an_answer_has_an_unknown_outcome() {
-    let fake = Fake::start(|_| Reply::Nothing).await;
+    let fake = FakeOm::numbered(|_| Reply::Nothing).await;
     let om = connect(vec![fake.node("")]).await;
     let soon = || Instant::now() + Duration::from_millis(50);
     let error = om
@@ -265,10 +101,10 @@ async fn a_change_without_an_answer_has_an_unknown_outcome() {
 #[tokio::test]
 async fn the_suggested_leader_is_asked_next() {
     let message = "OM:a is not the leader. Suggested leader is OM:c[host:1].";
-    let a =
-        Fake::start(move |_| Reply::Exception("OMNotLeaderException", message.to_owned())).await;
-    let mut b = Fake::start(|_| ok()).await;
-    let mut c = Fake::start(|_| ok()).await;
+    let a = FakeOm::numbered(move |_| Reply::Exception("OMNotLeaderException", message.to_owned()))
+        .await;
+    let mut b = FakeOm::numbered(|_| ok()).await;
+    let mut c = FakeOm::numbered(|_| ok()).await;
     let om = connect(vec![a.node("a"), b.node("b"), c.node("c")]).await;
     om.call(change(&om), Effect::Change).await.unwrap();
     c.next().await;
@@ -280,12 +116,12 @@ async fn the_suggested_leader_is_asked_next() {
 
 #[tokio::test]
 async fn a_leader_that_is_not_ready_is_asked_again() {
-    let mut a = Fake::start(|n| match n {
+    let mut a = FakeOm::numbered(|n| match n {
         0 | 1 => Reply::Exception("OMLeaderNotReadyException", "wait".to_owned()),
         _ => ok(),
     })
     .await;
-    let mut b = Fake::start(|_| ok()).await;
+    let mut b = FakeOm::numbered(|_| ok()).await;
     let om = connect(vec![a.node("a"), b.node("b")]).await;
     om.call(change(&om), Effect::Change).await.unwrap();
     let calls = [a.next().await, a.next().await, a.next().await];
@@ -299,8 +135,8 @@ async fn a_leader_that_is_not_ready_is_asked_again() {
 
 #[tokio::test]
 async fn a_server_that_is_gone_is_passed_over() {
-    let gone = Fake::start(|_| ok()).await;
-    let mut b = Fake::start(|_| ok()).await;
+    let gone = FakeOm::numbered(|_| ok()).await;
+    let mut b = FakeOm::numbered(|_| ok()).await;
     let om = connect(vec![gone.node("a"), b.node("b")]).await;
     let node = gone.node("a");
     drop(gone);
@@ -319,7 +155,7 @@ async fn a_server_that_is_gone_is_passed_over() {
 
 #[tokio::test]
 async fn an_answer_with_an_error_status_is_not_tried_elsewhere() {
-    let mut fake = Fake::start(|_| {
+    let mut fake = FakeOm::numbered(|_| {
         Reply::Answer(Box::new(OmResponse {
             status: Status::VolumeAlreadyExists.into(),
             message: Some("volume v".to_owned()),
@@ -337,7 +173,7 @@ async fn an_answer_with_an_error_status_is_not_tried_elsewhere() {
 
 #[tokio::test]
 async fn many_calls_share_a_connection_and_meet_their_own_answers() {
-    let fake = Fake::start(|_| ok()).await;
+    let fake = FakeOm::numbered(|_| ok()).await;
     let om = Arc::new(connect(vec![fake.node("")]).await);
     let calls: Vec<_> = (0..100)
         .map(|_| {
@@ -352,7 +188,7 @@ async fn many_calls_share_a_connection_and_meet_their_own_answers() {
 
 #[tokio::test]
 async fn a_closed_client_refuses_at_once() {
-    let fake = Fake::start(|_| ok()).await;
+    let fake = FakeOm::numbered(|_| ok()).await;
     let om = connect(vec![fake.node("")]).await;
     om.close().await;
     let error = om.call(change(&om), Effect::Change).await.unwrap_err();

@@ -147,11 +147,12 @@ impl Inner {
                     }
                     return Ok(bytes);
                 }
-                Step::Await(next) => match next.task.await {
-                    Ok(Ok(bytes)) => self.ahead().put(next.from, bytes),
-                    // The read itself says what is wrong.
-                    Ok(Err(_)) | Err(_) => {}
-                },
+                Step::Await(next) => {
+                    // If it failed, the read itself says what is wrong.
+                    if let Ok(Ok(bytes)) = next.task.await {
+                        self.ahead().put(next.from, bytes);
+                    }
+                }
                 Step::Fetch { to, keep } => {
                     let wanted = from.saturating_add(length_of(length));
                     let bytes = match self.fetch(from, to).await {

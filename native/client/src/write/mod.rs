@@ -5,6 +5,9 @@ mod open;
 mod session;
 mod writer;
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) use open::{append, create};
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -136,7 +136,12 @@ impl Session {
             }
             None => self.fs.om.call(request, Effect::Change).await,
         };
-        call.map_err(|error| self.judge(error))?
+        call.map_err(|error| self.judge(error))
+            .map_err(|error| match error.kind() {
+                // A block that was given and not heard of is the server's to free.
+                ErrorKind::OutcomeUnknown => error.with_kind(ErrorKind::Timeout),
+                _ => error,
+            })?
             .allocate_block_response
             .and_then(|response| response.key_location)
             .ok_or_else(|| without("block"))

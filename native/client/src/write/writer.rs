@@ -46,6 +46,7 @@ struct Trouble {
     since: Instant,
     failures: u32,
     refusals: u32,
+    last: String,
 }
 
 /// How much of the file the OM has.
@@ -213,10 +214,10 @@ impl Writer {
             self.send_next(flush)?;
             let full = self.block.as_ref().is_some_and(|block| block.room() == 0);
             let crowded = self.held > self.sizes.held;
-            if full || crowded {
-                if let Err(failure) = self.settle(full).await {
-                    return Ok(Err(failure));
-                }
+            if (full || crowded)
+                && let Err(failure) = self.settle(full).await
+            {
+                return Ok(Err(failure));
             }
             if full {
                 self.retire();
@@ -331,7 +332,11 @@ impl Writer {
                 other => return other,
             }
         }
-        self.session.allocate(&[], None).await
+        let allocated = self.session.allocate(&[], None).await;
+        allocated.map_err(|error| match &self.trouble {
+            Some(trouble) => error.after(&trouble.last),
+            None => error,
+        })
     }
 
     /// After a failure: the same block once more, then others.
@@ -340,8 +345,10 @@ impl Writer {
             since: Instant::now(),
             failures: 0,
             refusals: 0,
+            last: String::new(),
         });
         trouble.failures += 1;
+        trouble.last = failure.error.to_string();
         if !failure.is_passing() {
             trouble.refusals += 1;
         }

@@ -1,0 +1,185 @@
+//! An OM over Hadoop RPC that does what a test tells it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use append_wire::hrpc::{
+    Call, CallIdentity, ClientFrame, Failure, PREAMBLE_LEN, decode_client_frame, encode_failure,
+    encode_success, split_frame,
+};
+use append_wire::om::{
+    AppendFeature, OmRequest, OmResponse, ServiceInfo, ServiceListResponse, Status, Type,
+};
+use bytes::BytesMut;
+use prost::Message;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+
+use crate::config::address::Node;
+
+const MAX: usize = 1 << 20;
+
+/// What the server does with one call.
+pub(crate) enum Reply {
+    Answer(Box<OmResponse>),
+    Exception(&'static str, String),
+    /// Bytes that are no frame.
+    Garbage,
+    /// The connection ends without an answer.
+    Close,
+    /// No answer, and the connection stays.
+    Nothing,
+}
+
+pub(crate) fn ok() -> Reply {
+    Reply::Answer(Box::new(OmResponse {
+        status: Status::Ok.into(),
+        ..OmResponse::default()
+    }))
+}
+
+/// What the server saw of a call other than ServiceList.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    pub(crate) call: CallIdentity,
+    pub(crate) request: OmRequest,
+}
+
+pub(crate) struct FakeOm {
+    address: SocketAddr,
+    pub(crate) seen: mpsc::UnboundedReceiver<Seen>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl FakeOm {
+    /// `script` is asked with the number of the call, counted over all connections.
+    pub(crate) async fn numbered(
+        script: impl Fn(usize) -> Reply + Send + Sync + 'static,
+    ) -> FakeOm {
+        let count = AtomicUsize::new(0);
+        FakeOm::start(move |_| script(count.fetch_add(1, Ordering::SeqCst))).await
+    }
+
+    /// `script` is asked with each request but ServiceList.
+    pub(crate) async fn start(
+        script: impl Fn(&OmRequest) -> Reply + Send + Sync + 'static,
+    ) -> FakeOm {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (sender, seen) = mpsc::unbounded_channel();
+        let script = Arc::new(script);
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (script, sender) = (Arc::clone(&script), sender.clone());
+                tokio::spawn(async move { serve(stream, &*script, &sender).await });
+            }
+        });
+        FakeOm {
+            address,
+            seen,
+            task,
+        }
+    }
+
+    pub(crate) fn address(&self) -> String {
+        self.address.to_string()
+    }
+
+    pub(crate) fn node(&self, id: &str) -> Node {
+        Node {
+            id: id.to_owned(),
+            host: self.address.ip().to_string(),
+            port: self.address.port(),
+        }
+    }
+
+    pub(crate) async fn next(&mut self) -> Seen {
+        self.seen.recv().await.unwrap()
+    }
+}
+
+impl Drop for FakeOm {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+async fn serve(
+    mut stream: TcpStream,
+    script: &(impl Fn(&OmRequest) -> Reply + Send + Sync),
+    seen: &mpsc::UnboundedSender<Seen>,
+) {
+    let mut preamble = [0; PREAMBLE_LEN];
+    if stream.read_exact(&mut preamble).await.is_err() {
+        return;
+    }
+    let mut received = BytesMut::new();
+    loop {
+        let Some(frame) = split_frame(&mut received, MAX).unwrap() else {
+            if stream.read_buf(&mut received).await.unwrap_or(0) == 0 {
+                return;
+            }
+            continue;
+        };
+        let ClientFrame::Call(Call {
+            identity, payload, ..
+        }) = decode_client_frame(frame).unwrap()
+        else {
+            continue;
+        };
+        let request = OmRequest::decode(payload).unwrap();
+        let reply = if request.cmd_type() == Type::ServiceList {
+            Reply::Answer(Box::new(service_list()))
+        } else {
+            let reply = script(&request);
+            let _ = seen.send(Seen {
+                call: identity,
+                request,
+            });
+            reply
+        };
+        let mut out = BytesMut::new();
+        match reply {
+            Reply::Answer(response) => {
+                encode_success(identity, &*response, MAX, &mut out).unwrap();
+            }
+            Reply::Exception(class, message) => {
+                let failure = Failure {
+                    exception_class: format!("org.apache.hadoop.ozone.om.exceptions.{class}"),
+                    message,
+                    code: None,
+                };
+                encode_failure(identity.call_id, None, &failure, false, MAX, &mut out).unwrap();
+            }
+            Reply::Garbage => out.extend_from_slice(&[0xff; 12]),
+            Reply::Close => return,
+            Reply::Nothing => continue,
+        }
+        if stream.write_all(&out).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn service_list() -> OmResponse {
+    OmResponse {
+        status: Status::Ok.into(),
+        service_list_response: Some(Box::new(ServiceListResponse {
+            service_info: vec![ServiceInfo {
+                node_type: append_wire::hdds::NodeType::Om.into(),
+                om_version: Some(12),
+                append: Some(AppendFeature {
+                    supported: Some(true),
+                    finalized: Some(true),
+                    enabled: Some(true),
+                    ..AppendFeature::default()
+                }),
+                ..ServiceInfo::default()
+            }],
+            ..ServiceListResponse::default()
+        })),
+        ..OmResponse::default()
+    }
+}

@@ -1,0 +1,380 @@
+//! Streams against an OM and datanodes in memory: how bytes become blocks and publications, and what failures do.
+
+use std::sync::{Arc, Mutex};
+
+use append_wire::datanode::Result as Code;
+use append_wire::hdds::{BlockId, ContainerBlockId};
+use append_wire::om::{
+    AllocateBlockResponse, AppendFileResponse, AppendHandle, CommitKeyRequest, KeyInfo,
+    KeyLocation, OmRequest, OmResponse, Status, Type,
+};
+
+use crate::testing::datanode::{FakeDatanode, Fault};
+use crate::testing::om::{FakeOm, Reply, ok};
+use crate::{Config, ErrorKind, FileSystem, WriteStream};
+
+const FILE: &str = "/vol/bucket/file";
+
+/// Bytes that the file has already.
+const PREFIX: u64 = 1000;
+
+/// The rules of an OM that matter to a writer.
+#[derive(Default)]
+struct Rules {
+    next: i64,
+    commits: Vec<CommitKeyRequest>,
+    excluded: Vec<Vec<String>>,
+}
+
+struct World {
+    nodes: Arc<Vec<FakeDatanode>>,
+    rules: Arc<Mutex<Rules>>,
+    fs: FileSystem,
+    _om: FakeOm,
+}
+
+fn answer(response: OmResponse) -> Reply {
+    Reply::Answer(Box::new(OmResponse {
+        status: Status::Ok.into(),
+        ..response
+    }))
+}
+
+fn serve(nodes: &[FakeDatanode], rules: &mut Rules, request: &OmRequest) -> Reply {
+    let mut give = |excluded: &[String]| {
+        let node = nodes.iter().find(|node| !excluded.contains(&node.id()))?;
+        rules.next += 1;
+        Some(KeyLocation {
+            block_id: BlockId {
+                container_block_id: ContainerBlockId {
+                    container_id: 1,
+                    local_id: rules.next,
+                },
+                ..BlockId::default()
+            },
+            length: 1 << 30,
+            pipeline: Some(node.pipeline()),
+            ..KeyLocation::default()
+        })
+    };
+    match request.cmd_type() {
+        Type::AppendFile => answer(OmResponse {
+            append_file_response: Some(Box::new(AppendFileResponse {
+                key_info: Some(KeyInfo::default()),
+                handle: Some(AppendHandle {
+                    bucket_object_id: Some(1),
+                    session_id: Some(77),
+                    file_object_id: Some(3),
+                }),
+                prefix_length: Some(PREFIX),
+                published_length: Some(PREFIX),
+                suffix: give(&[]).into_iter().collect(),
+                soft_limit_ms: Some(3_600_000),
+                ..AppendFileResponse::default()
+            })),
+            ..OmResponse::default()
+        }),
+        Type::AllocateBlock => {
+            let asked = request.allocate_block_request.as_ref().unwrap();
+            let excluded = asked.exclude_list.as_ref().unwrap().datanodes.clone();
+            let given = give(&excluded);
+            rules.excluded.push(excluded);
+            match given {
+                Some(location) => answer(OmResponse {
+                    allocate_block_response: Some(Box::new(AllocateBlockResponse {
+                        key_location: Some(location),
+                    })),
+                    ..OmResponse::default()
+                }),
+                None => Reply::Exception("OMLeaderNotReadyException", "no datanode".to_owned()),
+            }
+        }
+        Type::CommitKey => {
+            let commit = request.commit_key_request.as_ref().unwrap();
+            rules.commits.push((**commit).clone());
+            ok()
+        }
+        _ => ok(),
+    }
+}
+
+async fn world(datanodes: i64) -> World {
+    let mut nodes = Vec::new();
+    for number in 0..datanodes {
+        nodes.push(FakeDatanode::start(number).await);
+    }
+    let nodes = Arc::new(nodes);
+    let rules = Arc::new(Mutex::new(Rules::default()));
+    let om = {
+        let (nodes, rules) = (Arc::clone(&nodes), Arc::clone(&rules));
+        FakeOm::start(move |request| serve(&nodes, &mut rules.lock().unwrap(), request)).await
+    };
+    let config = Config::empty()
+        .with_user("ann")
+        .with("ozone.client.stream.buffer.size", "4KB")
+        .with("ozone.client.stream.buffer.max.size", "16KB")
+        .with("ozone.scm.block.size", "10000")
+        .with("ozone.client.wait.between.retries.millis", "10ms")
+        .with("libappend.call.timeout", "3s");
+    let fs = FileSystem::connect(&om.address(), config).await.unwrap();
+    World {
+        nodes,
+        rules,
+        fs,
+        _om: om,
+    }
+}
+
+impl World {
+    async fn append(&self) -> WriteStream {
+        self.fs.append(FILE).open().await.unwrap()
+    }
+
+    fn commits(&self) -> Vec<CommitKeyRequest> {
+        self.rules.lock().unwrap().commits.clone()
+    }
+
+    /// The bytes of blocks as a commit names them.
+    fn bytes_of(&self, locations: &[KeyLocation]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for location in locations {
+            let local = location.block_id.container_block_id.local_id;
+            let length = usize::try_from(location.length).unwrap();
+            let block = self
+                .nodes
+                .iter()
+                .find_map(|node| node.state().blocks.get(&local).cloned())
+                .unwrap();
+            assert!(
+                block.committed >= location.length,
+                "published, not committed"
+            );
+            bytes.extend_from_slice(&block.data[..length]);
+        }
+        bytes
+    }
+
+    /// The last commit ended the session with all of `content`.
+    fn check_whole(&self, content: &[u8]) {
+        let commits = self.commits();
+        let last = commits.last().unwrap();
+        assert_eq!(last.hsync, None);
+        assert_eq!(last.append_handle.unwrap().session_id(), 77);
+        let length = PREFIX + u64::try_from(content.len()).unwrap();
+        assert_eq!(last.key_args.data_size, Some(length));
+        assert!(self.bytes_of(&last.key_args.key_locations) == content);
+    }
+}
+
+fn content(length: usize) -> Vec<u8> {
+    (0..length)
+        .map(|i| u8::try_from(i % 251).unwrap())
+        .collect()
+}
+
+fn lengths(commit: &CommitKeyRequest) -> Vec<u64> {
+    let locations = &commit.key_args.key_locations;
+    locations.iter().map(|location| location.length).collect()
+}
+
+#[tokio::test]
+async fn blocks_follow_each_other_and_say_where_they_start() {
+    let world = world(1).await;
+    let stream = world.append().await;
+    assert_eq!((stream.start(), stream.pos()), (PREFIX, PREFIX));
+    let bytes = content(25_000);
+    for piece in bytes.chunks(777) {
+        stream.write(piece).await.unwrap();
+    }
+    assert_eq!(stream.pos(), PREFIX + 25_000);
+    stream.close().await.unwrap();
+    world.check_whole(&bytes);
+    assert_eq!(lengths(&world.commits()[0]), [10_000, 10_000, 5000]);
+    let state = world.nodes[0].state();
+    let starts: Vec<_> = state
+        .blocks
+        .values()
+        .map(|b| b.metadata["appendStart"].clone())
+        .collect();
+    assert_eq!(starts, ["1000", "11000", "21000"]);
+}
+
+#[tokio::test]
+async fn a_small_append_is_one_request_to_a_datanode() {
+    let world = world(1).await;
+    let stream = world.append().await;
+    stream.write(b"small").await.unwrap();
+    stream.close().await.unwrap();
+    world.check_whole(b"small");
+    assert_eq!(world.nodes[0].state().requests, 1);
+    assert_eq!(world.rules.lock().unwrap().excluded.len(), 0);
+}
+
+#[tokio::test]
+async fn an_empty_append_publishes_no_block() {
+    let world = world(1).await;
+    let stream = world.append().await;
+    stream.hsync().await.unwrap();
+    stream.close().await.unwrap();
+    world.check_whole(b"");
+    assert_eq!(world.commits().len(), 1);
+    assert_eq!(world.nodes[0].state().requests, 0);
+}
+
+#[tokio::test]
+async fn publications_begin_at_the_last_published_block_and_commits_name_new_chunks() {
+    let world = world(1).await;
+    let stream = world.append().await;
+    let bytes = content(12_300);
+    for (from, to) in [(0, 100), (100, 300), (300, 12_300)] {
+        stream.write(&bytes[from..to]).await.unwrap();
+        stream.hsync().await.unwrap();
+        // Nothing new: nothing is published.
+        stream.hsync().await.unwrap();
+    }
+    stream.close().await.unwrap();
+    let commits = world.commits();
+    let published: Vec<_> = commits.iter().map(|c| (c.hsync, lengths(c))).collect();
+    assert_eq!(
+        published,
+        [
+            (Some(true), vec![100]),
+            (Some(true), vec![300]),
+            (Some(true), vec![10_000, 2300]),
+            (None, vec![2300]),
+        ]
+    );
+    // 100, 200, then 4096, 4096 and what fits.
+    let state = world.nodes[0].state();
+    let first = state.blocks.values().next().unwrap();
+    assert_eq!(first.chunks.len(), 5);
+    assert_eq!(first.named.iter().sum::<usize>(), 5);
+}
+
+#[tokio::test]
+async fn a_broken_stream_is_resumed_in_the_same_block() {
+    for number in 0..6 {
+        let world = world(2).await;
+        world.nodes[0].state().faults.insert(number, Fault::Break);
+        let stream = world.append().await;
+        let bytes = content(20_000);
+        stream.write(&bytes[..9000]).await.unwrap();
+        stream.hsync().await.unwrap();
+        stream.write(&bytes[9000..]).await.unwrap();
+        stream.close().await.unwrap();
+        assert!(
+            world
+                .rules
+                .lock()
+                .unwrap()
+                .excluded
+                .iter()
+                .all(Vec::is_empty)
+        );
+        let all: Vec<_> = world.commits().iter().map(lengths).collect();
+        assert_eq!(all, [vec![9000], vec![10_000, 10_000]], "fault at {number}");
+        world.check_whole(&bytes);
+    }
+}
+
+#[tokio::test]
+async fn a_datanode_that_refuses_is_left_with_what_it_committed() {
+    let world = world(2).await;
+    // The sixth request: behind a sync of 9,000 bytes in three chunks.
+    world.nodes[0]
+        .state()
+        .faults
+        .insert(5, Fault::Refuse(Code::DiskOutOfSpace));
+    let stream = world.append().await;
+    let bytes = content(26_000);
+    stream.write(&bytes[..9000]).await.unwrap();
+    stream.hsync().await.unwrap();
+    stream.write(&bytes[9000..]).await.unwrap();
+    stream.close().await.unwrap();
+    world.check_whole(&bytes);
+    let excluded = world.rules.lock().unwrap().excluded.clone();
+    assert!(
+        excluded.contains(&vec![world.nodes[0].id()]),
+        "{excluded:?}"
+    );
+    assert!(!world.nodes[1].state().blocks.is_empty());
+}
+
+#[tokio::test]
+async fn the_only_datanode_is_used_again_when_there_is_no_other() {
+    let world = world(1).await;
+    world.nodes[0]
+        .state()
+        .faults
+        .insert(0, Fault::Refuse(Code::IoException));
+    let stream = world.append().await;
+    stream.write(b"data").await.unwrap();
+    stream.close().await.unwrap();
+    world.check_whole(b"data");
+}
+
+#[tokio::test]
+async fn without_a_datanode_the_stream_ends_at_what_was_published() {
+    let world = world(1).await;
+    let stream = world.append().await;
+    stream.write(b"published").await.unwrap();
+    stream.hsync().await.unwrap();
+    world.nodes[0].state().down = true;
+    stream.write(b"lost").await.unwrap();
+    let error = stream.close().await.unwrap_err();
+    assert!(
+        matches!(error.kind(), ErrorKind::Connect | ErrorKind::Timeout),
+        "{error}"
+    );
+    assert_eq!(error.session(), Some(77));
+    stream.close().await.unwrap();
+    let last = world.commits().pop().unwrap();
+    assert_eq!(
+        (last.hsync, last.key_args.data_size),
+        (None, Some(PREFIX + 9))
+    );
+    assert!(last.key_args.key_locations.is_empty());
+}
+
+#[tokio::test]
+async fn a_write_that_failed_fails_the_stream() {
+    let world = world(1).await;
+    world.nodes[0].state().down = true;
+    let stream = world.append().await;
+    let error = stream.write(&content(100_000)).await.unwrap_err();
+    world.nodes[0].state().down = false;
+    assert!(
+        matches!(error.kind(), ErrorKind::Connect | ErrorKind::Timeout),
+        "{error}"
+    );
+    assert!(error.to_string().contains("datanode"), "{error}");
+    let again = stream.write(b"more").await.unwrap_err();
+    assert_eq!(again.to_string(), error.to_string());
+    stream.hsync().await.unwrap_err();
+    stream.close().await.unwrap_err();
+    let last = world.commits().pop().unwrap();
+    assert_eq!(last.key_args.data_size, Some(PREFIX));
+}
+
+#[tokio::test]
+async fn what_no_commit_covers_is_bounded() {
+    let world = world(1).await;
+    let stream = world.append().await;
+    stream.write(&content(9_000)).await.unwrap();
+    // At most three of four buffers are kept beside the one that is filled: the rest was committed on the way.
+    for _ in 0..20 {
+        stream.write(&content(5_000)).await.unwrap();
+        let committed: u64 = world.nodes[0]
+            .state()
+            .blocks
+            .values()
+            .map(|b| b.committed)
+            .sum();
+        let taken = stream.pos() - PREFIX;
+        assert!(
+            taken - committed <= 16 << 10,
+            "{taken} taken, {committed} committed"
+        );
+    }
+    stream.close().await.unwrap();
+}
