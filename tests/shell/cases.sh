@@ -217,6 +217,12 @@ once_cases() {
   if [ "$kind" = ours ]; then
     expect "ls -h" 0 '*' '' fs -ls -h "/$vol/fso/copy/big"
     grep -qE ' 8\.6 M ' .out && pass || fail "size for people: $(cat .out)"
+    # On a terminal, a transfer that takes a moment shows how far it is; a short command shows nothing of the kind.
+    expect "ls on a terminal" 0 "/$vol/fso/held" '' terminal "$APPEND fs -fs $APPEND_URI -ls -C /$vol/fso/held"
+    expect "a long transfer on a terminal" 0 '*' '' \
+      terminal "(cat big; sleep 3; cat big) | $APPEND fs -fs $APPEND_URI -put - /$vol/fso/long"
+    grep -q ' MiB' .out && pass || fail "no progress was shown: $(cat .out)"
+    same "and arrives whole" "$(cat big big | sha256sum)" "$(fs -cat "/$vol/fso/long" | sha256sum)"
     expect "usage" 0 'Usage: append fs [generic options] -mv <src> ... <dst>' '' fs -usage mv
     expect "no server" 1 '' '^ls: ' "$APPEND" fs -fs ofs://127.0.0.1:1 -ls /
     expect "a malformed server" 1 '' '^ls: ' "$APPEND" fs -fs ofs://127.0.0.1:notaport -ls /

@@ -2,7 +2,7 @@
 //!
 //! Neither payloads nor secrets are ever logged, at any level.
 
-use std::io::{IsTerminal, stderr};
+use std::io::stderr;
 
 use tracing_subscriber::EnvFilter;
 
@@ -24,7 +24,7 @@ pub(crate) fn start(server: bool) {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(stderr)
-        .with_ansi(stderr().is_terminal())
+        .with_ansi(false)
         .init();
     if let Some(fault) = fault {
         tracing::error!("{fault}");

@@ -10,11 +10,9 @@ const LONG: Duration = Duration::from_secs(2);
 
 /// Counts the bytes of one transfer.
 pub(crate) struct Progress {
-    what: String,
-    total: Option<u64>,
-    moved: u64,
     started: Instant,
-    terminal: bool,
+    shown: bool,
+    /// Counts unseen from the start, so that its rate is that of the whole transfer. None where there is no terminal.
     bar: Option<ProgressBar>,
 }
 
@@ -22,49 +20,38 @@ impl Progress {
     /// Starts counting; `total` is the number of bytes, if it is known.
     pub(crate) fn new(what: &str, total: Option<u64>) -> Progress {
         Progress {
-            what: what.to_owned(),
-            total,
-            moved: 0,
             started: Instant::now(),
-            terminal: stderr().is_terminal(),
-            bar: None,
+            shown: false,
+            bar: stderr().is_terminal().then(|| unseen(what, total)),
         }
     }
 
     /// Counts bytes that were moved.
     pub(crate) fn add(&mut self, bytes: usize) {
-        self.moved += u64::try_from(bytes).unwrap_or_default();
-        if self.bar.is_none() && self.terminal && self.started.elapsed() >= LONG {
-            self.bar = Some(self.show());
+        let Some(bar) = &self.bar else { return };
+        if !self.shown && self.started.elapsed() >= LONG {
+            self.shown = true;
+            bar.set_draw_target(ProgressDrawTarget::stderr());
         }
-        if let Some(bar) = &self.bar {
-            bar.set_position(self.moved);
-        }
+        bar.inc(u64::try_from(bytes).unwrap_or_default());
     }
+}
 
-    fn show(&self) -> ProgressBar {
-        let (bar, template) = match self.total {
-            Some(total) => (
-                ProgressBar::new(total),
-                "{msg} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}",
-            ),
-            None => (
-                ProgressBar::no_length(),
-                "{msg} {spinner} {bytes} {bytes_per_sec}",
-            ),
-        };
-        bar.set_draw_target(ProgressDrawTarget::stderr());
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style);
-        }
-        bar.with_message(self.what.clone())
-            .with_elapsed(self.started.elapsed())
+fn unseen(what: &str, total: Option<u64>) -> ProgressBar {
+    let template = match total {
+        Some(_) => "{msg} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta}",
+        None => "{msg} {spinner} {bytes} {bytes_per_sec}",
+    };
+    let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden());
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style);
     }
+    bar.with_message(what.to_owned())
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if let Some(bar) = self.bar.take() {
+        if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
     }
