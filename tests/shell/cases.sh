@@ -164,14 +164,18 @@ writer_cases() {
   head -c 5000000 big >&9
   until_true fs -ls "$base/killed._COPYING_"
   signal_writer KILL
-  reap_writer
+  rc=0
+  reap_writer || rc=$?
+  same "a put is killed" 137 $rc
   expect "a killed put runs again" 0 '' '' fs -put big "$base/killed"
   same "and is whole" "$(sha256sum <big)" "$(fs -cat "$base/killed" | sha256sum)"
   start_writer -put -d - "$base/direct"
   head -c 5000000 big >&9
   until_true fs -ls "$base/direct"
   signal_writer KILL
-  reap_writer
+  rc=0
+  reap_writer || rc=$?
+  same "a direct put is killed" 137 $rc
   expect "a killed direct put runs again" 0 '' '' fs -put -d -f big "$base/direct"
   same "and is whole, too" "$(sha256sum <big)" "$(fs -cat "$base/direct" | sha256sum)"
 
