@@ -11,7 +11,7 @@ use crate::key;
 use crate::quota;
 use crate::record::{AllocationRow, BlockRow, ListRow, Listed};
 use crate::reply::{Answer, GivenBlock, RefusalKind, Reply};
-use crate::resolve;
+use crate::resolve::{self, At};
 use crate::rows::Keyspace;
 use crate::session::{self, Session};
 use crate::table;
@@ -165,12 +165,14 @@ pub(crate) fn bad<T>(detail: impl Into<String>) -> Ruled<T> {
     refuse(RefusalKind::BadPublication, detail)
 }
 
-/// Is a directory in the way of a file at this place?
-pub(crate) fn directory_stands(ctx: &Context<'_, '_>, session: &Session) -> Ruled<bool> {
+/// Can no file stand at this place, because a directory does, or a file does above it?
+pub(crate) fn blocked(ctx: &Context<'_, '_>, session: &Session) -> Ruled<bool> {
     let Some(row) = table::bucket_by_id(ctx.txn, session.place.bucket)? else { return Ok(false) };
     Ok(match bucket::layout(&row) {
         Layout::FileSystemOptimized => table::dir(ctx.txn, &session.place)?.is_some(),
-        Layout::Legacy => resolve::key_directory(ctx.txn, session.place.bucket, &session.place.name)?.is_some(),
+        Layout::Legacy => {
+            matches!(resolve::locate(ctx.txn, &row, &session.place.name)?, At::Directory(_) | At::BelowFile)
+        }
         Layout::ObjectStore => false,
     })
 }

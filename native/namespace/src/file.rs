@@ -107,8 +107,8 @@ pub(crate) fn commit(
     kind: PublishKind,
 ) -> Ruled<Reply> {
     let shown = session.place.name.clone();
-    if block::directory_stands(ctx, &session)? {
-        return refuse(RefusalKind::NotAFile, format!("{shown} is a directory by now"));
+    if block::blocked(ctx, &session)? {
+        return refuse(RefusalKind::NotAFile, format!("{shown} is a directory by now, or stands below a file"));
     }
     let current = table::file(ctx.txn, &session.place)?;
     let owner = match &current {

@@ -23,6 +23,8 @@ pub mod machine;
 mod name;
 mod publish;
 mod quota;
+#[cfg(test)]
+mod property;
 pub mod read;
 mod record;
 mod rename;

@@ -1,7 +1,7 @@
 //! Open sessions: who stands at a name, which session a call means, how a session is described, invalidated and ended.
 
 use crate::bucket;
-use crate::command::{Limits, Target};
+use crate::command::{Layout, Limits, Target};
 use crate::context::{Context, Ruled, refuse};
 use crate::ids::Id;
 use crate::key::{self, Place};
@@ -78,15 +78,13 @@ fn writer_at_path(ctx: &Context<'_, '_>, target: &Target) -> Ruled<Session> {
         let status = status(ctx.txn, target.session, &open, ctx.lease_ms, &ctx.limits)?;
         return Err(conflict(status, &path.to_string()).into());
     }
-    let at = match resolve::locate(ctx.txn, &row, &text)? {
-        At::File(place, _) => Some(place),
-        At::Directory(directory) => {
-            let mut place = directory.place;
-            place.name.truncate(place.name.trim_end_matches('/').len());
-            Some(place)
-        }
-        At::Missing(missing) => missing.place(),
-        At::Root | At::BelowFile => None,
+    let at = match (bucket::layout(&row), resolve::locate(ctx.txn, &row, &text)?) {
+        // Full keys need no parents.
+        (Layout::Legacy | Layout::ObjectStore, _) => Some(Place { bucket: row.object_id, parent: 0, name: text }),
+        (_, At::File(place, _)) => Some(place),
+        (_, At::Directory(directory)) => Some(directory.place),
+        (_, At::Missing(missing)) => missing.place(),
+        (_, At::Root | At::BelowFile) => None,
     };
     let place = Place::from(open.place.clone());
     if phase(&open) != Phase::Active || at.as_ref() != Some(&place) {
