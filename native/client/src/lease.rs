@@ -165,11 +165,12 @@ async fn renew(inner: Arc<Inner>) {
             continue;
         }
         last = Instant::now();
-        renew_all(&inner.om, &leases, last + period).await;
+        renew_all(&inner, &leases, last + period).await;
     }
 }
 
-async fn renew_all(om: &OmClient, leases: &[Arc<Lease>], deadline: Instant) {
+async fn renew_all(inner: &Inner, leases: &[Arc<Lease>], deadline: Instant) {
+    let om = &inner.om;
     let batch = om
         .features()
         .append
@@ -189,6 +190,13 @@ async fn renew_all(om: &OmClient, leases: &[Arc<Lease>], deadline: Instant) {
             Ok(response) => {
                 if let Some(results) = response.renew_append_leases_response {
                     note(leases, &results);
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::Closed => {
+                let mut state = inner.state();
+                for lease in leases {
+                    lease.end(ErrorKind::Closed, "the file system is closed");
+                    state.leases.remove(&lease.handle.session);
                 }
             }
             Err(error) => {

@@ -3,6 +3,8 @@
 mod ahead;
 mod blocks;
 mod fetch;
+#[cfg(test)]
+mod tests;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

@@ -62,8 +62,16 @@ impl FakeOm {
         FakeOm::start(move |_| script(count.fetch_add(1, Ordering::SeqCst))).await
     }
 
-    /// `script` is asked with each request but ServiceList.
+    /// `script` is asked with each request but ServiceList. The server advertises appending.
     pub(crate) async fn start(
+        script: impl Fn(&OmRequest) -> Reply + Send + Sync + 'static,
+    ) -> FakeOm {
+        FakeOm::with(true, script).await
+    }
+
+    /// As [`FakeOm::start`], of a server that may not know appending, as Ozone's do not.
+    pub(crate) async fn with(
+        appends: bool,
         script: impl Fn(&OmRequest) -> Reply + Send + Sync + 'static,
     ) -> FakeOm {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -73,7 +81,7 @@ impl FakeOm {
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let (script, sender) = (Arc::clone(&script), sender.clone());
-                tokio::spawn(async move { serve(stream, &*script, &sender).await });
+                tokio::spawn(async move { serve(stream, appends, &*script, &sender).await });
             }
         });
         FakeOm {
@@ -108,6 +116,7 @@ impl Drop for FakeOm {
 
 async fn serve(
     mut stream: TcpStream,
+    appends: bool,
     script: &(impl Fn(&OmRequest) -> Reply + Send + Sync),
     seen: &mpsc::UnboundedSender<Seen>,
 ) {
@@ -131,7 +140,7 @@ async fn serve(
         };
         let request = OmRequest::decode(payload).unwrap();
         let reply = if request.cmd_type() == Type::ServiceList {
-            Reply::Answer(Box::new(service_list()))
+            Reply::Answer(Box::new(service_list(appends)))
         } else {
             let reply = script(&request);
             let _ = seen.send(Seen {
@@ -163,14 +172,14 @@ async fn serve(
     }
 }
 
-fn service_list() -> OmResponse {
+fn service_list(appends: bool) -> OmResponse {
     OmResponse {
         status: Status::Ok.into(),
         service_list_response: Some(Box::new(ServiceListResponse {
             service_info: vec![ServiceInfo {
                 node_type: append_wire::hdds::NodeType::Om.into(),
                 om_version: Some(12),
-                append: Some(AppendFeature {
+                append: appends.then_some(AppendFeature {
                     supported: Some(true),
                     finalized: Some(true),
                     enabled: Some(true),

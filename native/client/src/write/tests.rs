@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex};
 use append_wire::datanode::Result as Code;
 use append_wire::hdds::{BlockId, ContainerBlockId};
 use append_wire::om::{
-    AllocateBlockResponse, AppendFileResponse, AppendHandle, CommitKeyRequest, KeyInfo,
-    KeyLocation, OmRequest, OmResponse, Status, Type,
+    AllocateBlockResponse, AppendFileResponse, AppendHandle, CommitKeyRequest, CreateFileResponse,
+    KeyInfo, KeyLocation, KeyLocationList, OmRequest, OmResponse, Status, Type,
 };
 
 use crate::testing::datanode::{FakeDatanode, Fault};
 use crate::testing::om::{FakeOm, Reply, ok};
-use crate::{Config, ErrorKind, FileSystem, WriteStream};
+use crate::{Config, CreateOptions, ErrorKind, FileSystem, WriteStream};
 
 const FILE: &str = "/vol/bucket/file";
 
@@ -377,4 +377,80 @@ async fn what_no_commit_covers_is_bounded() {
         );
     }
     stream.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn on_ozones_servers_a_created_file_is_an_ordinary_one() {
+    let node = FakeDatanode::start(0).await;
+    let pipeline = node.pipeline();
+    let block = move |local, version| KeyLocation {
+        block_id: BlockId {
+            container_block_id: ContainerBlockId {
+                container_id: 1,
+                local_id: local,
+            },
+            ..BlockId::default()
+        },
+        length: 10_000,
+        create_version: Some(version),
+        pipeline: Some(pipeline.clone()),
+        ..KeyLocation::default()
+    };
+    let allocated = std::sync::atomic::AtomicI64::new(10);
+    let mut om = FakeOm::with(false, move |request| match request.cmd_type() {
+        Type::CreateFile => answer(OmResponse {
+            create_file_response: Some(Box::new(CreateFileResponse {
+                key_info: Some(KeyInfo {
+                    key_location_list: vec![KeyLocationList {
+                        // An old block, and the one that is given.
+                        key_locations: vec![block(1, 0), block(2, 1)],
+                        ..KeyLocationList::default()
+                    }],
+                    ..KeyInfo::default()
+                }),
+                id: Some(55),
+                open_version: Some(1),
+            })),
+            ..OmResponse::default()
+        }),
+        Type::AllocateBlock => answer(OmResponse {
+            allocate_block_response: Some(Box::new(AllocateBlockResponse {
+                key_location: Some(block(
+                    allocated.fetch_add(1, std::sync::atomic::Ordering::SeqCst),
+                    1,
+                )),
+            })),
+            ..OmResponse::default()
+        }),
+        Type::CommitKey => ok(),
+        other => panic!("{other:?} is not for Ozone's servers"),
+    })
+    .await;
+    let config = Config::empty()
+        .with_user("ann")
+        .with("ozone.client.stream.buffer.size", "4KB");
+    let fs = FileSystem::connect(&om.address(), config).await.unwrap();
+    let error = fs.append(FILE).open().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+
+    let stream = fs.create(FILE, &CreateOptions::default()).await.unwrap();
+    assert!(!stream.can_sync());
+    let error = stream.hsync().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported);
+    stream.write(&content(15_000)).await.unwrap();
+    stream.close().await.unwrap();
+    let mut commit = om.next().await;
+    while commit.request.cmd_type() != Type::CommitKey {
+        commit = om.next().await;
+    }
+    let commit = commit.request.commit_key_request.unwrap();
+    assert_eq!((commit.client_id, commit.append_handle), (55, None));
+    assert_eq!(commit.key_args.data_size, Some(15_000));
+    assert_eq!(lengths(&commit), [10_000, 5000]);
+    let state = node.state();
+    assert_eq!(state.blocks.keys().copied().collect::<Vec<_>>(), [2, 10]);
+    for block in state.blocks.values() {
+        assert!(!block.metadata.contains_key("incremental"));
+        assert!(!block.metadata.contains_key("appendStart"));
+    }
 }
