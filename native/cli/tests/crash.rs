@@ -74,7 +74,7 @@ impl Server {
             .arg("serve")
             .arg("--data")
             .arg(data)
-            .args(["--listen", listen])
+            .args(["--listen", listen, "--http", "127.0.0.1:0"])
             .stdout(Stdio::piped())
             .stderr(Stdio::inherit())
             .env("APPEND_LOG", "warn")
