@@ -47,8 +47,17 @@ impl Context<'_, '_> {
             return Err(table::corrupt(Keyspace::Buckets, format!("a charge to bucket {bucket}, which is gone")).into());
         };
         let short = || table::corrupt(Keyspace::Buckets, format!("bucket {bucket} is charged less than it holds"));
-        let bytes = row.used_bytes.saturating_add(charge.bytes).checked_sub(charge.freed_bytes).ok_or_else(short)?;
-        let names = row.used_names.saturating_add(charge.names).checked_sub(charge.freed_names).ok_or_else(short)?;
+        // Usage is an exact sum, else what is freed later would be more than it holds; what does not fit the number is refused.
+        let (Some(bytes), Some(names)) =
+            (row.used_bytes.checked_add(charge.bytes), row.used_names.checked_add(charge.names))
+        else {
+            return refuse(
+                RefusalKind::QuotaExceeded,
+                format!("/{}/{} would hold more than can be counted", row.volume, row.bucket),
+            );
+        };
+        let bytes = bytes.checked_sub(charge.freed_bytes).ok_or_else(short)?;
+        let names = names.checked_sub(charge.freed_names).ok_or_else(short)?;
         if bytes == row.used_bytes && names == row.used_names {
             return Ok(());
         }
@@ -99,3 +108,6 @@ impl Context<'_, '_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

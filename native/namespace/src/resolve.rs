@@ -168,13 +168,10 @@ pub(crate) fn path_of(rows: &dyn Rows, place: &Place) -> Result<Option<String>, 
         return Ok(Some(place.name.clone()));
     }
     let mut names = vec![place.name.clone()];
-    let mut parent = place.parent;
-    while parent != place.bucket {
+    let mut way = WayUp::from(place);
+    while let Some(parent) = way.next()? {
         let Some(above) = table::dir_place(rows, place.bucket, parent)? else { return Ok(None) };
-        if names.len() > name::MAX_KEY_DEPTH * 2 {
-            return Err(table::corrupt(Keyspace::DirParents, format!("directory {parent} stands below itself")));
-        }
-        parent = above.parent;
+        way.reached(above.parent);
         names.push(above.name);
     }
     names.reverse();
@@ -186,17 +183,49 @@ pub(crate) fn reachable(rows: &dyn Rows, place: &Place) -> Result<bool, RowsErro
     if table::bucket_by_id(rows, place.bucket)?.is_none() {
         return Ok(false);
     }
-    let mut parent = place.parent;
-    let mut steps = 0;
-    while parent != 0 && parent != place.bucket {
+    let mut way = WayUp::from(place);
+    while let Some(parent) = way.next()? {
         let Some(above) = table::dir_place(rows, place.bucket, parent)? else { return Ok(false) };
-        steps += 1;
-        if steps > name::MAX_KEY_DEPTH * 2 {
-            return Err(table::corrupt(Keyspace::DirParents, format!("directory {parent} stands below itself")));
-        }
-        parent = above.parent;
+        way.reached(above.parent);
     }
     Ok(true)
+}
+
+/// The way from a place up to its bucket. It may be of any length: a path has a bound, but a deep tree may be renamed below another.
+/// Only a directory that stands below itself ends it, found by Brent's rule in the memory of one id.
+struct WayUp {
+    bucket: Id,
+    at: Id,
+    seen: Id,
+    steps: u64,
+    look_again: u64,
+}
+
+impl WayUp {
+    fn from(place: &Place) -> WayUp {
+        WayUp { bucket: place.bucket, at: place.parent, seen: 0, steps: 0, look_again: 1 }
+    }
+
+    /// The directory whose parent is asked for next; nothing at the top.
+    fn next(&self) -> Result<Option<Id>, RowsError> {
+        if self.at == 0 || self.at == self.bucket {
+            return Ok(None);
+        }
+        if self.at == self.seen {
+            return Err(table::corrupt(Keyspace::DirParents, format!("directory {} stands below itself", self.at)));
+        }
+        Ok(Some(self.at))
+    }
+
+    fn reached(&mut self, parent: Id) {
+        if self.steps == self.look_again {
+            self.seen = self.at;
+            self.steps = 0;
+            self.look_again = self.look_again.saturating_mul(2);
+        }
+        self.steps += 1;
+        self.at = parent;
+    }
 }
 
 impl Context<'_, '_> {
@@ -277,3 +306,6 @@ impl Context<'_, '_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;
