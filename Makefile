@@ -7,7 +7,7 @@ PROFILE ?= ci
 export PROFILE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check contract contract-only
+.PHONY: help setup build demo test check contract contract-only bench
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,3 +34,6 @@ contract: build contract-only ## Hadoop's own contract suites against our server
 # What `make test` calls once everything is built.
 contract-only:
 	scripts/with-server -- scripts/contract-table
+
+bench: ## libappend beside HDFS and beside what this machine allows; BENCH=--quick for a short look
+	bench/run $(or $(BENCH),--full)

@@ -14,6 +14,8 @@ import java.util.OptionalDouble;
  * measurement; with {@code --check} also if a goal is missed or was not measured.
  */
 public final class Report {
+  private static final String CONFLICT = "conflict_";
+
   private Report() {
   }
 
@@ -50,12 +52,16 @@ public final class Report {
         Goals.OURS, Goals.HDFS, "ratio"));
     for (Results.Measurement measurement : results.measurements()) {
       boolean ours = results.values(Goals.OURS, measurement, "ops").length > 0;
+      if (measurement.name().startsWith(CONFLICT)) {
+        continue;
+      }
       if (ours || results.values(Goals.HDFS, measurement, "ops").length > 0) {
         boolean moves = measurement.name().startsWith("stream") || measurement.name().endsWith("_read");
         row(out, results, measurement, moves ? "mb_per_s" : "ops_per_s", moves ? "MB/s" : "ops/s");
         row(out, results, measurement, "p50_us", "p50 us");
       }
     }
+    conflicts(out, results);
     others(out, results, Goals.LIMIT, "The limit of this machine, measured in each round");
     others(out, results, Goals.RUST, "The same server without Java (Rust client)");
     boolean quick = results.environment().stream().anyMatch(line -> line.path("mode").asText().equals("quick"));
@@ -84,6 +90,22 @@ public final class Report {
     String ratio = one.isPresent() && other.isPresent() ? figure(one.getAsDouble() / other.getAsDouble()) : "";
     out.append(String.format(Locale.ROOT, "%-44s %-30s %-30s %s%n", title(measurement) + ", " + unit, spread(ours), spread(hdfs),
         ratio));
+  }
+
+  /** When a second writer got in, in ms after the first one was let go. */
+  private static void conflicts(StringBuilder out, Results results) {
+    StringBuilder rows = new StringBuilder();
+    for (Results.Measurement measurement : results.measurements()) {
+      if (measurement.name().startsWith(CONFLICT)) {
+        rows.append(String.format(Locale.ROOT, "%-44s %-30s %s%n", measurement.name().substring(CONFLICT.length()),
+            spread(results.values(Goals.OURS, measurement, "loser_in_after_release_ms")),
+            spread(results.values(Goals.HDFS, measurement, "loser_in_after_release_ms"))));
+      }
+    }
+    if (rows.length() > 0) {
+      out.append(String.format(Locale.ROOT, "%nThe second of two writers gets in, ms after the first one was%n%-44s %-30s %s%n", "",
+          Goals.OURS, Goals.HDFS)).append(rows);
+    }
   }
 
   private static void others(StringBuilder out, Results results, String peer, String title) {
