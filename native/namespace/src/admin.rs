@@ -21,7 +21,10 @@ pub(crate) fn register_holder(ctx: &mut Context<'_, '_>, command: &Holder) -> Ru
         }
         number = known.number.saturating_add(1);
     }
-    let row = Holder { number, ..command.clone() };
+    let row = Holder {
+        number,
+        ..command.clone()
+    };
     table::write(ctx.txn, Keyspace::Holders, key::holder(number), &row);
     answer(Answer::HolderNumber(number))
 }

@@ -27,21 +27,32 @@ pub(crate) fn append(ctx: &mut Context<'_, '_>, command: &AppendFile) -> Ruled<R
         );
     }
     let Ok(mode) = CreateMode::try_from(command.create) else {
-        return refuse(RefusalKind::InvalidRequest, format!("{} is no way to create", command.create));
+        return refuse(
+            RefusalKind::InvalidRequest,
+            format!("{} is no way to create", command.create),
+        );
     };
     let text = name::key(layout, &path.key)?.text;
     if !ctx.limits.append_enabled {
         return refuse(RefusalKind::AppendDisabled, "append is switched off");
     }
     match resolve::locate(ctx.txn, &row, &text)? {
-        At::Root | At::Directory(_) => refuse(RefusalKind::NotAFile, format!("{path} is a directory")),
+        At::Root | At::Directory(_) => {
+            refuse(RefusalKind::NotAFile, format!("{path} is a directory"))
+        }
         At::BelowFile | At::Missing(_) if mode == CreateMode::No => {
             refuse(RefusalKind::FileNotFound, format!("{path} is not there"))
         }
-        At::BelowFile => refuse(RefusalKind::NotAFile, format!("a parent of {path} is a file")),
+        At::BelowFile => refuse(
+            RefusalKind::NotAFile,
+            format!("a parent of {path} is a file"),
+        ),
         At::Missing(missing) => {
             if !command.recursive && !missing.parent_stands() {
-                return refuse(RefusalKind::DirectoryNotFound, format!("the parent of {path} is not there"));
+                return refuse(
+                    RefusalKind::DirectoryNotFound,
+                    format!("the parent of {path} is not there"),
+                );
             }
             let owner = ctx.owner(&command.owner);
             let place = ctx.make_parents(&missing, &owner)?;
@@ -51,7 +62,9 @@ pub(crate) fn append(ctx: &mut Context<'_, '_>, command: &AppendFile) -> Ruled<R
             create(ctx, command, &row, place)
         }
         At::File(place, file) => match mode {
-            CreateMode::MustBeNew => refuse(RefusalKind::FileExists, format!("{path} is there already")),
+            CreateMode::MustBeNew => {
+                refuse(RefusalKind::FileExists, format!("{path} is there already"))
+            }
             CreateMode::Overwrite => overwrite(ctx, command, &row, place, *file),
             CreateMode::No | CreateMode::IfMissing => admit(ctx, command, place, *file),
         },
@@ -59,12 +72,20 @@ pub(crate) fn append(ctx: &mut Context<'_, '_>, command: &AppendFile) -> Ruled<R
 }
 
 /// Admits an appender to a committed file: no owner, no ordinary writer, room for another block.
-fn admit(ctx: &mut Context<'_, '_>, command: &AppendFile, place: Place, mut file: FileRow) -> Ruled<Reply> {
+fn admit(
+    ctx: &mut Context<'_, '_>,
+    command: &AppendFile,
+    place: Place,
+    mut file: FileRow,
+) -> Ruled<Reply> {
     if let Some(refusal) = writer_in_the_way(ctx, command, &place, &file)? {
         return Err(refusal.into());
     }
     if quota::is_ec(&file.replication) {
-        return refuse(RefusalKind::Unsupported, "appending to erasure-coded files is not supported yet");
+        return refuse(
+            RefusalKind::Unsupported,
+            "appending to erasure-coded files is not supported yet",
+        );
     }
     if file.block_count >= ctx.limits.max_blocks_per_file {
         return block::too_many(ctx);
@@ -87,7 +108,11 @@ fn writer_in_the_way(
         && let Some(id) = file.hsync_session
         && let Some(open) = table::open(ctx.txn, place.bucket, id)?
     {
-        found = Some(Session { id, open, place: place.clone() });
+        found = Some(Session {
+            id,
+            open,
+            place: place.clone(),
+        });
     }
     if found.is_none() {
         found = session::ordinary_at(ctx.txn, place)?;
@@ -109,7 +134,12 @@ fn overwrite(
     let Some(owner) = session::owner(ctx.txn, &place, &file)? else {
         return ordinary(ctx, command, row, place, Some(&file));
     };
-    if !owner.open.append.as_ref().is_some_and(|append| append.created) {
+    if !owner
+        .open
+        .append
+        .as_ref()
+        .is_some_and(|append| append.created)
+    {
         let status = session::status(ctx.txn, owner.id, &owner.open, ctx.lease_ms, &ctx.limits)?;
         return Err(session::conflict(status, &command.path.to_string()).into());
     }
@@ -119,16 +149,31 @@ fn overwrite(
     file::replace(ctx, &place, &file, 0)?;
     ctx.charge(
         place.bucket,
-        Charge { freed_bytes: file.replicated_size, freed_names: 1, ..Charge::default() },
+        Charge {
+            freed_bytes: file.replicated_size,
+            freed_names: 1,
+            ..Charge::default()
+        },
     )?;
     create(ctx, command, row, place)
 }
 
 /// Publishes an empty file with a session that created it, in this one command.
-fn create(ctx: &mut Context<'_, '_>, command: &AppendFile, row: &BucketRow, place: Place) -> Ruled<Reply> {
+fn create(
+    ctx: &mut Context<'_, '_>,
+    command: &AppendFile,
+    row: &BucketRow,
+    place: Place,
+) -> Ruled<Reply> {
     let replication = bucket::replication(row, command.replication.as_ref())?;
     let mut file = new_file(ctx, command, replication)?;
-    ctx.charge(place.bucket, Charge { names: 1, ..Charge::default() })?;
+    ctx.charge(
+        place.bucket,
+        Charge {
+            names: 1,
+            ..Charge::default()
+        },
+    )?;
     let session = new_session(ctx, command, place, &file, true)?;
     file.append_owner = Some(session.id);
     table::put_file(ctx.txn, &session.place, &file);
@@ -136,7 +181,11 @@ fn create(ctx: &mut Context<'_, '_>, command: &AppendFile, row: &BucketRow, plac
     admitted(ctx, command, session, &file)
 }
 
-fn new_file(ctx: &mut Context<'_, '_>, command: &AppendFile, replication: Replication) -> Ruled<FileRow> {
+fn new_file(
+    ctx: &mut Context<'_, '_>,
+    command: &AppendFile,
+    replication: Replication,
+) -> Ruled<FileRow> {
     Ok(FileRow {
         object_id: ctx.draw()?,
         generation: ctx.ids.base(),
@@ -177,13 +226,26 @@ fn new_session(
         }),
         ordinary: None,
     };
-    let lease = RenewalRow { last_renewed_ms: ctx.lease_ms, renewals: 0 };
-    table::write(ctx.txn, Keyspace::Renewals, key::two(place.bucket, id), &lease);
+    let lease = RenewalRow {
+        last_renewed_ms: ctx.lease_ms,
+        renewals: 0,
+    };
+    table::write(
+        ctx.txn,
+        Keyspace::Renewals,
+        key::two(place.bucket, id),
+        &lease,
+    );
     Ok(Session { id, open, place })
 }
 
 /// Gives the first blocks, writes the session and tells of it.
-fn admitted(ctx: &mut Context<'_, '_>, command: &AppendFile, mut session: Session, file: &FileRow) -> Ruled<Reply> {
+fn admitted(
+    ctx: &mut Context<'_, '_>,
+    command: &AppendFile,
+    mut session: Session,
+    file: &FileRow,
+) -> Ruled<Reply> {
     let blocks = block::give(ctx, &mut session, &command.holders)?;
     ctx.put_session(&session);
     answer(Answer::Admitted(Admitted {

@@ -38,18 +38,34 @@ pub(crate) fn allocate(ctx: &mut Context<'_, '_>, command: &AllocateBlock) -> Ru
 pub(crate) fn too_many<T>(ctx: &Context<'_, '_>) -> Ruled<T> {
     refuse(
         RefusalKind::TooManyBlocks,
-        format!("a file may have {} blocks; copy it into a new one", ctx.limits.max_blocks_per_file),
+        format!(
+            "a file may have {} blocks; copy it into a new one",
+            ctx.limits.max_blocks_per_file
+        ),
     )
 }
 
 /// Gives one block per holder to a session; its row is changed and not yet written.
-pub(crate) fn give(ctx: &mut Context<'_, '_>, session: &mut Session, holders: &[u32]) -> Ruled<Vec<GivenBlock>> {
-    let room = ctx.limits.block_size.saturating_mul(u64::try_from(holders.len()).unwrap_or(u64::MAX));
-    ctx.check_room(session.place.bucket, quota::replicated(&session.open.replication, room))?;
+pub(crate) fn give(
+    ctx: &mut Context<'_, '_>,
+    session: &mut Session,
+    holders: &[u32],
+) -> Ruled<Vec<GivenBlock>> {
+    let room = ctx
+        .limits
+        .block_size
+        .saturating_mul(u64::try_from(holders.len()).unwrap_or(u64::MAX));
+    ctx.check_room(
+        session.place.bucket,
+        quota::replicated(&session.open.replication, room),
+    )?;
     let mut given = Vec::with_capacity(holders.len());
     for number in holders {
         if table::holder(ctx.txn, *number)?.is_none() {
-            return refuse(RefusalKind::RetryLater, format!("block holder {number} is not registered"));
+            return refuse(
+                RefusalKind::RetryLater,
+                format!("block holder {number} is not registered"),
+            );
         }
         let block = GivenBlock {
             container: u64::from(*number),
@@ -57,10 +73,22 @@ pub(crate) fn give(ctx: &mut Context<'_, '_>, session: &mut Session, holders: &[
             holder: *number,
             capacity: ctx.limits.block_size,
         };
-        let row =
-            BlockRow { holder: *number, session: session.id, capacity: block.capacity, bcsid: 0, listed: None };
-        table::write(ctx.txn, Keyspace::Blocks, key::two(block.container, block.local), &row);
-        let allocation = AllocationRow { container: block.container };
+        let row = BlockRow {
+            holder: *number,
+            session: session.id,
+            capacity: block.capacity,
+            bcsid: 0,
+            listed: None,
+        };
+        table::write(
+            ctx.txn,
+            Keyspace::Blocks,
+            key::two(block.container, block.local),
+            &row,
+        );
+        let allocation = AllocationRow {
+            container: block.container,
+        };
         let at = key::three(session.place.bucket, session.id, block.local);
         table::write(ctx.txn, Keyspace::Allocations, at, &allocation);
         session.open.given += 1;
@@ -70,9 +98,16 @@ pub(crate) fn give(ctx: &mut Context<'_, '_>, session: &mut Session, holders: &[
 }
 
 /// The block row of a submitted block, if it was given to the session.
-pub(crate) fn given_to(ctx: &Context<'_, '_>, session: Id, block: &SubmittedBlock) -> Ruled<Option<BlockRow>> {
-    let row: Option<BlockRow> =
-        table::read(ctx.txn, Keyspace::Blocks, &key::two(block.container, block.local))?;
+pub(crate) fn given_to(
+    ctx: &Context<'_, '_>,
+    session: Id,
+    block: &SubmittedBlock,
+) -> Ruled<Option<BlockRow>> {
+    let row: Option<BlockRow> = table::read(
+        ctx.txn,
+        Keyspace::Blocks,
+        &key::two(block.container, block.local),
+    )?;
     Ok(row.filter(|row| row.session == session))
 }
 
@@ -127,21 +162,35 @@ pub(crate) fn publish(
         row.bcsid = row.bcsid.max(block.bcsid);
         if sequence < list.count {
             if table::read::<ListRow>(ctx.txn, Keyspace::Lists, &list_key)? != Some(listed) {
-                return bad(format!("{} differs from what is published as number {sequence}", name()));
+                return bad(format!(
+                    "{} differs from what is published as number {sequence}",
+                    name()
+                ));
             }
         } else {
             if row.listed.is_some() {
                 return bad(format!("{} is published already", name()));
             }
-            row.listed =
-                Some(Listed { file: list.file, generation: list.generation, sequence, added: ctx.command });
+            row.listed = Some(Listed {
+                file: list.file,
+                generation: list.generation,
+                sequence,
+                added: ctx.command,
+            });
             changed = true;
             table::write(ctx.txn, Keyspace::Lists, list_key, &listed);
         }
         if changed {
-            table::write(ctx.txn, Keyspace::Blocks, key::two(block.container, block.local), &row);
+            table::write(
+                ctx.txn,
+                Keyspace::Blocks,
+                key::two(block.container, block.local),
+                &row,
+            );
         }
-        let Some(end) = at.checked_add(block.length).filter(|_| block.start_in_block.checked_add(block.length).is_some())
+        let Some(end) = at
+            .checked_add(block.length)
+            .filter(|_| block.start_in_block.checked_add(block.length).is_some())
         else {
             return bad(format!("{} is too long", name()));
         };
@@ -152,12 +201,18 @@ pub(crate) fn publish(
         }
     }
     if sequence < list.count || at < list.size {
-        return bad(format!("{at} bytes in {sequence} blocks would be less than the {} published", list.size));
+        return bad(format!(
+            "{at} bytes in {sequence} blocks would be less than the {} published",
+            list.size
+        ));
     }
     if sequence > ctx.limits.max_blocks_per_file {
         return too_many(ctx);
     }
-    Ok(Extended { count: sequence, size: at })
+    Ok(Extended {
+        count: sequence,
+        size: at,
+    })
 }
 
 /// Refuses a publication that does not fit its session.
@@ -167,11 +222,16 @@ pub(crate) fn bad<T>(detail: impl Into<String>) -> Ruled<T> {
 
 /// Can no file stand at this place, because a directory does, or a file does above it?
 pub(crate) fn blocked(ctx: &Context<'_, '_>, session: &Session) -> Ruled<bool> {
-    let Some(row) = table::bucket_by_id(ctx.txn, session.place.bucket)? else { return Ok(false) };
+    let Some(row) = table::bucket_by_id(ctx.txn, session.place.bucket)? else {
+        return Ok(false);
+    };
     Ok(match bucket::layout(&row) {
         Layout::FileSystemOptimized => table::dir(ctx.txn, &session.place)?.is_some(),
         Layout::Legacy => {
-            matches!(resolve::locate(ctx.txn, &row, &session.place.name)?, At::Directory(_) | At::BelowFile)
+            matches!(
+                resolve::locate(ctx.txn, &row, &session.place.name)?,
+                At::Directory(_) | At::BelowFile
+            )
         }
         Layout::ObjectStore => false,
     })

@@ -17,10 +17,16 @@ pub(crate) fn create(ctx: &mut Context<'_, '_>, command: &CreateBucket) -> Ruled
     name::check_bucket(bucket)?;
     let mut volume_row = volume::get(ctx, volume)?;
     if table::bucket(ctx.txn, volume, bucket)?.is_some() {
-        return refuse(RefusalKind::BucketExists, format!("bucket /{volume}/{bucket} is there already"));
+        return refuse(
+            RefusalKind::BucketExists,
+            format!("bucket /{volume}/{bucket} is there already"),
+        );
     }
     let Ok(layout) = Layout::try_from(command.layout) else {
-        return refuse(RefusalKind::InvalidRequest, format!("{} is no bucket layout", command.layout));
+        return refuse(
+            RefusalKind::InvalidRequest,
+            format!("{} is no bucket layout", command.layout),
+        );
     };
     let row = BucketRow {
         volume: volume.clone(),
@@ -43,29 +49,48 @@ pub(crate) fn create(ctx: &mut Context<'_, '_>, command: &CreateBucket) -> Ruled
     };
     volume::check_space(ctx, volume, &volume_row, Some(&row))?;
     volume_row.used_names += 1;
-    if volume_row.quota_names > 0 && u64::try_from(volume_row.quota_names).is_ok_and(|q| volume_row.used_names > q) {
+    if volume_row.quota_names > 0
+        && u64::try_from(volume_row.quota_names).is_ok_and(|q| volume_row.used_names > q)
+    {
         return refuse(
             RefusalKind::QuotaExceeded,
-            format!("volume {volume} may have {} buckets", volume_row.quota_names),
+            format!(
+                "volume {volume} may have {} buckets",
+                volume_row.quota_names
+            ),
         );
     }
     volume::put(ctx, volume, &volume_row);
     table::put_bucket(ctx.txn, &row);
-    let place = BucketPlace { volume: volume.clone(), bucket: bucket.clone() };
-    table::write(ctx.txn, Keyspace::BucketPlaces, key::one(row.object_id), &place);
+    let place = BucketPlace {
+        volume: volume.clone(),
+        bucket: bucket.clone(),
+    };
+    table::write(
+        ctx.txn,
+        Keyspace::BucketPlaces,
+        key::one(row.object_id),
+        &place,
+    );
     done()
 }
 
 /// What a bucket without a wish gets: one copy, as the embedded datanode keeps it.
 fn default_replication(wish: Option<Replication>) -> Replication {
-    wish.filter(|wish| wish.kind > 0).unwrap_or(Replication { kind: 1, factor: 1 })
+    wish.filter(|wish| wish.kind > 0)
+        .unwrap_or(Replication { kind: 1, factor: 1 })
 }
 
 /// The replication of a new file: the writer's wish, else the bucket's. Erasure coding is not built.
 pub(crate) fn replication(row: &BucketRow, wish: Option<&Replication>) -> Ruled<Replication> {
-    let replication = wish.filter(|wish| wish.kind > 0).unwrap_or(&row.replication);
+    let replication = wish
+        .filter(|wish| wish.kind > 0)
+        .unwrap_or(&row.replication);
     if quota::is_ec(replication) {
-        return refuse(RefusalKind::Unsupported, "erasure-coded files are not supported yet");
+        return refuse(
+            RefusalKind::Unsupported,
+            "erasure-coded files are not supported yet",
+        );
     }
     Ok(replication.clone())
 }
@@ -100,7 +125,10 @@ fn refuse_below(what: &str, used: u64, quota: i64, name: &BucketName) -> Ruled<(
     if quota > 0 && u64::try_from(quota).is_ok_and(|quota| quota < used) {
         return refuse(
             RefusalKind::QuotaExceeded,
-            format!("/{}/{} holds {used} {what}, more than {quota}", name.volume, name.bucket),
+            format!(
+                "/{}/{} holds {used} {what}, more than {quota}",
+                name.volume, name.bucket
+            ),
         );
     }
     Ok(())
@@ -111,11 +139,18 @@ pub(crate) fn delete(ctx: &mut Context<'_, '_>, command: &BucketName) -> Ruled<R
     let BucketName { volume, bucket } = command;
     let row = get(ctx.txn, volume, bucket)??;
     let top = key::named(row.object_id, top(&row), "");
-    if table::any_below(ctx.txn, Keyspace::Files, &top)? || table::any_below(ctx.txn, Keyspace::Dirs, &top)? {
-        return refuse(RefusalKind::BucketNotEmpty, format!("bucket /{volume}/{bucket} has keys"));
+    if table::any_below(ctx.txn, Keyspace::Files, &top)?
+        || table::any_below(ctx.txn, Keyspace::Dirs, &top)?
+    {
+        return refuse(
+            RefusalKind::BucketNotEmpty,
+            format!("bucket /{volume}/{bucket} has keys"),
+        );
     }
-    ctx.txn.remove(Keyspace::Buckets, key::bucket(volume, bucket));
-    ctx.txn.remove(Keyspace::BucketPlaces, key::one(row.object_id));
+    ctx.txn
+        .remove(Keyspace::Buckets, key::bucket(volume, bucket));
+    ctx.txn
+        .remove(Keyspace::BucketPlaces, key::one(row.object_id));
     let mut volume_row = volume::get(ctx, volume)?;
     volume_row.used_names = volume_row.used_names.saturating_sub(1);
     volume::put(ctx, volume, &volume_row);
@@ -124,7 +159,11 @@ pub(crate) fn delete(ctx: &mut Context<'_, '_>, command: &BucketName) -> Ruled<R
 
 /// The parent under which a bucket's top names stand.
 pub(crate) fn top(row: &BucketRow) -> u64 {
-    if layout(row) == Layout::FileSystemOptimized { row.object_id } else { 0 }
+    if layout(row) == Layout::FileSystemOptimized {
+        row.object_id
+    } else {
+        0
+    }
 }
 
 /// The layout of a bucket.
@@ -133,14 +172,24 @@ pub(crate) fn layout(row: &BucketRow) -> Layout {
 }
 
 /// The bucket, or a refusal that it or its volume is not there.
-pub(crate) fn get(rows: &dyn Rows, volume: &str, bucket: &str) -> Result<Result<BucketRow, Refusal>, RowsError> {
+pub(crate) fn get(
+    rows: &dyn Rows,
+    volume: &str,
+    bucket: &str,
+) -> Result<Result<BucketRow, Refusal>, RowsError> {
     if let Some(row) = table::bucket(rows, volume, bucket)? {
         return Ok(Ok(row));
     }
     if table::volume(rows, volume)?.is_none() {
-        return Ok(Err(Refusal::new(RefusalKind::VolumeNotFound, format!("there is no volume {volume}"))));
+        return Ok(Err(Refusal::new(
+            RefusalKind::VolumeNotFound,
+            format!("there is no volume {volume}"),
+        )));
     }
-    Ok(Err(Refusal::new(RefusalKind::BucketNotFound, format!("there is no bucket /{volume}/{bucket}"))))
+    Ok(Err(Refusal::new(
+        RefusalKind::BucketNotFound,
+        format!("there is no bucket /{volume}/{bucket}"),
+    )))
 }
 
 #[cfg(test)]

@@ -48,7 +48,9 @@ pub(crate) fn done() -> Ruled<Reply> {
 
 /// A reply with content.
 pub(crate) fn answer(answer: Answer) -> Ruled<Reply> {
-    Ok(Reply { answer: Some(answer) })
+    Ok(Reply {
+        answer: Some(answer),
+    })
 }
 
 /// One command at work: its rows, its number, its times, its caller.
@@ -81,6 +83,10 @@ impl Context<'_, '_> {
 
     /// The owner to record: the one named, else the caller.
     pub(crate) fn owner(&self, named: &str) -> String {
-        if named.is_empty() { self.user.to_owned() } else { named.to_owned() }
+        if named.is_empty() {
+            self.user.to_owned()
+        } else {
+            named.to_owned()
+        }
     }
 }

@@ -44,7 +44,10 @@ impl Count {
             .get(Keyspace::Meta, key::DEDUPE_COUNT)?
             .map_or(Some(0), |value| key::number_at(&value, 0))
             .ok_or_else(|| table::corrupt(Keyspace::Meta, "the number of dedupe entries"))?;
-        Ok(Count { now: stored, stored })
+        Ok(Count {
+            now: stored,
+            stored,
+        })
     }
 
     /// Writes the count if it changed.
@@ -59,10 +62,12 @@ impl Count {
     }
 
     fn free(&mut self) -> Result<(), RowsError> {
-        self.now = self
-            .now
-            .checked_sub(1)
-            .ok_or_else(|| table::corrupt(Keyspace::Meta, "there are more dedupe entries than were counted"))?;
+        self.now = self.now.checked_sub(1).ok_or_else(|| {
+            table::corrupt(
+                Keyspace::Meta,
+                "there are more dedupe entries than were counted",
+            )
+        })?;
         Ok(())
     }
 }
@@ -76,34 +81,62 @@ pub(crate) fn look_up(
     lease_ms: u64,
     limits: &Limits,
 ) -> Result<Known, RowsError> {
-    let Some(invocation) = &request.invocation else { return Ok(Known::New(None)) };
+    let Some(invocation) = &request.invocation else {
+        return Ok(Known::New(None));
+    };
     if invocation.client.is_empty() || invocation.client.len() > MAX_CLIENT_BYTES {
-        let why = format!("a client's id has 1 to {MAX_CLIENT_BYTES} bytes, not {}", invocation.client.len());
-        return Ok(Known::Answer(Err(Refusal::new(RefusalKind::InvalidRequest, why))));
+        let why = format!(
+            "a client's id has 1 to {MAX_CLIENT_BYTES} bytes, not {}",
+            invocation.client.len()
+        );
+        return Ok(Known::Answer(Err(Refusal::new(
+            RefusalKind::InvalidRequest,
+            why,
+        ))));
     }
     let below = move_mark(txn, count, invocation, request.answered_below, lease_ms)?;
     if matches!(command, Command::RenewLeases(_)) {
         return Ok(Known::New(None));
     }
     if invocation.sequence < below {
-        let why = format!("the answer of call {} was given and is not known any more", invocation.sequence);
-        return Ok(Known::Answer(Err(Refusal::new(RefusalKind::Uncertain, why))));
+        let why = format!(
+            "the answer of call {} was given and is not known any more",
+            invocation.sequence
+        );
+        return Ok(Known::Answer(Err(Refusal::new(
+            RefusalKind::Uncertain,
+            why,
+        ))));
     }
     let at = key::invocation(invocation);
     if let Some(known) = table::read::<DedupeRow>(txn, Keyspace::Dedupe, &at)? {
         if known.digest != digest(&request.user, command) {
-            let why = format!("call {} was another command or another user's", invocation.sequence);
-            return Ok(Known::Answer(Err(Refusal::new(RefusalKind::InvalidRequest, why))));
+            let why = format!(
+                "call {} was another command or another user's",
+                invocation.sequence
+            );
+            return Ok(Known::Answer(Err(Refusal::new(
+                RefusalKind::InvalidRequest,
+                why,
+            ))));
         }
         return Ok(Known::Answer(match (known.reply, known.refusal) {
             (Some(reply), None) => Ok(reply),
             (None, Some(refusal)) => Err(refusal),
-            _ => return Err(table::corrupt(Keyspace::Dedupe, "an entry without an answer")),
+            _ => {
+                return Err(table::corrupt(
+                    Keyspace::Dedupe,
+                    "an entry without an answer",
+                ));
+            }
         }));
     }
     if count.now >= limits.dedupe_max && waits_for_room(command) {
         let why = "the table of answers is full; come again later";
-        return Ok(Known::Answer(Err(Refusal::new(RefusalKind::RetryLater, why))));
+        return Ok(Known::Answer(Err(Refusal::new(
+            RefusalKind::RetryLater,
+            why,
+        ))));
     }
     Ok(Known::New(Some(at.into())))
 }
@@ -118,7 +151,10 @@ pub(crate) fn remember(
     outcome: &Decided,
     lease_ms: u64,
 ) {
-    if outcome.as_ref().is_err_and(|refusal| refusal.kind() == RefusalKind::RetryLater) {
+    if outcome
+        .as_ref()
+        .is_err_and(|refusal| refusal.kind() == RefusalKind::RetryLater)
+    {
         return;
     }
     let row = DedupeRow {
@@ -127,7 +163,11 @@ pub(crate) fn remember(
         refusal: outcome.as_ref().err().cloned(),
         lease_ms,
     };
-    txn.put(Keyspace::DedupeOrder, key::expiry(lease_ms, &at), Bytes::new());
+    txn.put(
+        Keyspace::DedupeOrder,
+        key::expiry(lease_ms, &at),
+        Bytes::new(),
+    );
     txn.put(Keyspace::Dedupe, at, row.encode_to_vec());
     count.add();
 }
@@ -140,7 +180,9 @@ pub(crate) fn expire(
     lease_ms: u64,
     limits: &Limits,
 ) -> Result<(), RowsError> {
-    let Some(before) = lease_ms.checked_sub(limits.dedupe_retention_ms) else { return Ok(()) };
+    let Some(before) = lease_ms.checked_sub(limits.dedupe_retention_ms) else {
+        return Ok(());
+    };
     let bound = EXPIRED_PER_ENTRY.saturating_add(requests.saturating_mul(2));
     for (order, _) in txn.range(Keyspace::DedupeOrder, &[], Some(&key::one(before)), bound)? {
         let at = order.slice(8.min(order.len())..);
@@ -150,7 +192,11 @@ pub(crate) fn expire(
                 if mark.lease_ms < before {
                     txn.remove(Keyspace::Dedupe, at);
                 } else {
-                    txn.put(Keyspace::DedupeOrder, key::expiry(mark.lease_ms, &at), Bytes::new());
+                    txn.put(
+                        Keyspace::DedupeOrder,
+                        key::expiry(mark.lease_ms, &at),
+                        Bytes::new(),
+                    );
                 }
             }
         } else {
@@ -163,7 +209,8 @@ pub(crate) fn expire(
 
 /// A client's mark has its key without a sequence.
 fn is_mark(at: &[u8]) -> bool {
-    at.first().is_some_and(|length| at.len() == usize::from(*length) + 1)
+    at.first()
+        .is_some_and(|length| at.len() == usize::from(*length) + 1)
 }
 
 /// Moves a client's mark up and frees what is below; answers the mark.
@@ -182,7 +229,11 @@ fn move_mark(
         return Ok(0);
     }
     if known.is_none() {
-        txn.put(Keyspace::DedupeOrder, key::expiry(lease_ms, &at), Bytes::new());
+        txn.put(
+            Keyspace::DedupeOrder,
+            key::expiry(lease_ms, &at),
+            Bytes::new(),
+        );
     }
     let mark = MarkRow { below, lease_ms };
     if known != Some(mark) {
@@ -220,15 +271,22 @@ fn digest(user: &str, command: &Command) -> Bytes {
         Command::AllocateBlock(allocate) => allocate.holder = 0,
         _ => {}
     }
-    let bound = Request { user: user.to_owned(), command: Some(command), ..Request::default() };
+    let bound = Request {
+        user: user.to_owned(),
+        command: Some(command),
+        ..Request::default()
+    };
     Bytes::copy_from_slice(&fnv128(&bound.encode_to_vec()).to_be_bytes())
 }
 
 /// FNV-1a with 128 bits: the same on every machine and in every version. It tells mistakes apart, not attackers.
 fn fnv128(bytes: &[u8]) -> u128 {
-    bytes.iter().fold(0x6c62_272e_07bb_0142_62b8_2175_6295_c58d, |hash: u128, byte| {
-        (hash ^ u128::from(*byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
-    })
+    bytes.iter().fold(
+        0x6c62_272e_07bb_0142_62b8_2175_6295_c58d,
+        |hash: u128, byte| {
+            (hash ^ u128::from(*byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b)
+        },
+    )
 }
 
 #[cfg(test)]

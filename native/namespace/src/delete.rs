@@ -36,7 +36,11 @@ pub(crate) fn delete_keys(ctx: &mut Context<'_, '_>, command: &DeleteKeys) -> Ru
     let whole_trees = bucket::layout(&row) == Layout::FileSystemOptimized;
     let mut refused = Vec::new();
     for key in &command.keys {
-        let path = KeyPath { volume: volume.clone(), bucket: bucket.clone(), key: key.clone() };
+        let path = KeyPath {
+            volume: volume.clone(),
+            bucket: bucket.clone(),
+            key: key.clone(),
+        };
         let savepoint = ctx.txn.savepoint();
         let outcome = match own_key(ctx, &row, &path)? {
             Some((place, file)) => remove_file(ctx, &place, &file),
@@ -46,7 +50,10 @@ pub(crate) fn delete_keys(ctx: &mut Context<'_, '_>, command: &DeleteKeys) -> Ru
             Ok(()) => {}
             Err(Stop::Refused(refusal)) => {
                 ctx.txn.rollback(savepoint);
-                refused.push(RefusedKey { key: key.clone(), refusal });
+                refused.push(RefusedKey {
+                    key: key.clone(),
+                    refusal,
+                });
             }
             Err(stop) => return Err(stop),
         }
@@ -55,21 +62,39 @@ pub(crate) fn delete_keys(ctx: &mut Context<'_, '_>, command: &DeleteKeys) -> Ru
 }
 
 /// The row of a LEGACY directory's own key, when the key names one.
-fn own_key(ctx: &Context<'_, '_>, row: &BucketRow, path: &KeyPath) -> Ruled<Option<(Place, FileRow)>> {
+fn own_key(
+    ctx: &Context<'_, '_>,
+    row: &BucketRow,
+    path: &KeyPath,
+) -> Ruled<Option<(Place, FileRow)>> {
     let layout = bucket::layout(row);
-    let Ok(key) = name::key(layout, &path.key) else { return Ok(None) };
+    let Ok(key) = name::key(layout, &path.key) else {
+        return Ok(None);
+    };
     if layout != Layout::Legacy || !key.slash || key.text.is_empty() {
         return Ok(None);
     }
-    let place = Place { bucket: row.object_id, parent: 0, name: key.row_name() };
+    let place = Place {
+        bucket: row.object_id,
+        parent: 0,
+        name: key.row_name(),
+    };
     Ok(table::file(ctx.txn, &place)?.map(|file| (place, file)))
 }
 
-fn delete_at(ctx: &mut Context<'_, '_>, row: &BucketRow, path: &KeyPath, recursive: bool) -> Ruled<()> {
+fn delete_at(
+    ctx: &mut Context<'_, '_>,
+    row: &BucketRow,
+    path: &KeyPath,
+    recursive: bool,
+) -> Ruled<()> {
     let layout = bucket::layout(row);
     let key = name::key(layout, &path.key)?;
     if key.text.is_empty() {
-        return refuse(RefusalKind::InvalidKeyName, format!("{path}: the root of a bucket cannot be deleted"));
+        return refuse(
+            RefusalKind::InvalidKeyName,
+            format!("{path}: the root of a bucket cannot be deleted"),
+        );
     }
     match resolve::locate(ctx.txn, row, &key.text)? {
         At::File(..) if key.slash && layout == Layout::Legacy => {
@@ -77,7 +102,9 @@ fn delete_at(ctx: &mut Context<'_, '_>, row: &BucketRow, path: &KeyPath, recursi
         }
         At::File(place, file) => remove_file(ctx, &place, &file),
         At::Directory(directory) => match directory.kind {
-            DirectoryKind::Row(row) => remove_directory(ctx, &directory.place, &row, path, recursive),
+            DirectoryKind::Row(row) => {
+                remove_directory(ctx, &directory.place, &row, path, recursive)
+            }
             DirectoryKind::Key(_) | DirectoryKind::Implied => {
                 remove_legacy_directory(ctx, &directory.place, path, recursive)
             }
@@ -92,13 +119,21 @@ fn delete_at(ctx: &mut Context<'_, '_>, row: &BucketRow, path: &KeyPath, recursi
 fn remove_file(ctx: &mut Context<'_, '_>, place: &Place, file: &FileRow) -> Ruled<()> {
     ctx.discard(place, file);
     ctx.txn.remove(Keyspace::Files, key::place(place));
-    ctx.txn.remove(Keyspace::FilePlaces, key::one(file.object_id));
-    for writer in [file.append_owner, file.hsync_session].into_iter().flatten() {
+    ctx.txn
+        .remove(Keyspace::FilePlaces, key::one(file.object_id));
+    for writer in [file.append_owner, file.hsync_session]
+        .into_iter()
+        .flatten()
+    {
         ctx.invalidate(place.bucket, writer)?;
     }
     ctx.charge(
         place.bucket,
-        Charge { freed_bytes: file.replicated_size, freed_names: 1, ..Charge::default() },
+        Charge {
+            freed_bytes: file.replicated_size,
+            freed_names: 1,
+            ..Charge::default()
+        },
     )
 }
 
@@ -116,11 +151,15 @@ fn remove_directory(
         if table::any_below(ctx.txn, Keyspace::Files, &children)?
             || table::any_below(ctx.txn, Keyspace::Dirs, &children)?
         {
-            return refuse(RefusalKind::DirectoryNotEmpty, format!("{path} is not empty"));
+            return refuse(
+                RefusalKind::DirectoryNotEmpty,
+                format!("{path} is not empty"),
+            );
         }
     }
     ctx.txn.remove(Keyspace::Dirs, key::place(place));
-    ctx.txn.remove(Keyspace::DirParents, key::two(place.bucket, row.object_id));
+    ctx.txn
+        .remove(Keyspace::DirParents, key::two(place.bucket, row.object_id));
     let deleted = DeletedDirRow {
         bucket: place.bucket,
         directory: row.object_id,
@@ -130,25 +169,49 @@ fn remove_directory(
     };
     let ordinal = ctx.deletions;
     ctx.deletions += 1;
-    table::write(ctx.txn, Keyspace::DeletedDirs, key::deletion(ctx.command, ordinal), &deleted);
-    ctx.charge(place.bucket, Charge { freed_names: 1, ..Charge::default() })
+    table::write(
+        ctx.txn,
+        Keyspace::DeletedDirs,
+        key::deletion(ctx.command, ordinal),
+        &deleted,
+    );
+    ctx.charge(
+        place.bucket,
+        Charge {
+            freed_names: 1,
+            ..Charge::default()
+        },
+    )
 }
 
 /// Removes the keys of a LEGACY directory, as many as one command may.
-fn remove_legacy_directory(ctx: &mut Context<'_, '_>, place: &Place, path: &KeyPath, recursive: bool) -> Ruled<()> {
+fn remove_legacy_directory(
+    ctx: &mut Context<'_, '_>,
+    place: &Place,
+    path: &KeyPath,
+    recursive: bool,
+) -> Ruled<()> {
     let prefix = key::place(place);
     let keys = table::below(ctx.txn, Keyspace::Files, &prefix, &prefix, LEGACY_TREE + 1)?;
     if !recursive && keys.iter().any(|(key, _)| **key != *prefix) {
-        return refuse(RefusalKind::DirectoryNotEmpty, format!("{path} is not empty"));
+        return refuse(
+            RefusalKind::DirectoryNotEmpty,
+            format!("{path} is not empty"),
+        );
     }
     if keys.len() > LEGACY_TREE {
         return refuse(
             RefusalKind::Unsupported,
-            format!("{path} has more than {LEGACY_TREE} keys; in a LEGACY bucket its keys must be deleted first"),
+            format!(
+                "{path} has more than {LEGACY_TREE} keys; in a LEGACY bucket its keys must be deleted first"
+            ),
         );
     }
     for (key, value) in keys {
-        let place = Place { name: table::name_in(Keyspace::Files, &key)?, ..*place };
+        let place = Place {
+            name: table::name_in(Keyspace::Files, &key)?,
+            ..*place
+        };
         remove_file(ctx, &place, &table::decode(Keyspace::Files, &value)?)?;
     }
     Ok(())
@@ -156,7 +219,11 @@ fn remove_legacy_directory(ctx: &mut Context<'_, '_>, place: &Place, path: &KeyP
 
 /// Deletes the file that a created session made, wherever it is now; of an ordinary writer that has published nothing, the writer.
 fn delete_created(ctx: &mut Context<'_, '_>, handle: &Handle) -> Ruled<Reply> {
-    let target = crate::command::Target { handle: Some(*handle), path: None, session: 0 };
+    let target = crate::command::Target {
+        handle: Some(*handle),
+        path: None,
+        session: 0,
+    };
     let session = session::writer(ctx, &target)?;
     if let Some(append) = &session.open.append {
         if !append.created {
@@ -167,14 +234,27 @@ fn delete_created(ctx: &mut Context<'_, '_>, handle: &Handle) -> Ruled<Reply> {
         }
         let file = table::file(ctx.txn, &session.place)?
             .filter(|file| file.append_owner == Some(session.id))
-            .ok_or_else(|| table::corrupt(Keyspace::Files, format!("session {} does not own its file", session.id)))?;
+            .ok_or_else(|| {
+                table::corrupt(
+                    Keyspace::Files,
+                    format!("session {} does not own its file", session.id),
+                )
+            })?;
         remove_file(ctx, &session.place, &file)?;
         return done();
     }
-    if session.open.ordinary.as_ref().is_some_and(|ordinary| ordinary.published.is_some()) {
+    if session
+        .open
+        .ordinary
+        .as_ref()
+        .is_some_and(|ordinary| ordinary.published.is_some())
+    {
         return refuse(
             RefusalKind::InvalidRequest,
-            format!("writer {} has published; delete its file by path", handle.session),
+            format!(
+                "writer {} has published; delete its file by path",
+                handle.session
+            ),
         );
     }
     ctx.end_session(&session)?;

@@ -16,7 +16,10 @@ pub(crate) fn create(ctx: &mut Context<'_, '_>, command: &CreateDirectory) -> Ru
     let row = bucket::get(ctx.txn, &path.volume, &path.bucket)??;
     let layout = bucket::layout(&row);
     if layout == Layout::ObjectStore {
-        return refuse(RefusalKind::Unsupported, format!("{path}: a bucket of layout OBJECT_STORE has no directories"));
+        return refuse(
+            RefusalKind::Unsupported,
+            format!("{path}: a bucket of layout OBJECT_STORE has no directories"),
+        );
     }
     let text = name::key(layout, &path.key)?.text;
     let owner = ctx.owner(&command.owner);
@@ -33,7 +36,10 @@ pub(crate) fn create(ctx: &mut Context<'_, '_>, command: &CreateDirectory) -> Ru
             answer(Answer::DirectoryExisted(true))
         }
         At::File(..) => refuse(RefusalKind::FileExists, format!("{path} is a file")),
-        At::BelowFile => refuse(RefusalKind::FileExists, format!("a parent of {path} is not a directory")),
+        At::BelowFile => refuse(
+            RefusalKind::FileExists,
+            format!("a parent of {path} is not a directory"),
+        ),
         At::Missing(missing) => {
             let mut place = ctx.make_parents(&missing, &owner)?;
             if layout == Layout::Legacy {
@@ -52,7 +58,13 @@ pub(crate) fn create(ctx: &mut Context<'_, '_>, command: &CreateDirectory) -> Ru
                     metadata: name::metadata(&command.metadata),
                     acls: command.acls.clone(),
                 };
-                ctx.charge(place.bucket, Charge { names: 1, ..Charge::default() })?;
+                ctx.charge(
+                    place.bucket,
+                    Charge {
+                        names: 1,
+                        ..Charge::default()
+                    },
+                )?;
                 table::put_dir(ctx.txn, &place, &made);
             }
             answer(Answer::DirectoryExisted(false))

@@ -23,42 +23,68 @@ pub(crate) fn open(ctx: &mut Context<'_, '_>, command: &OpenKey) -> Ruled<Reply>
     let layout = bucket::layout(&row);
     let key = name::key(layout, &path.key)?;
     if key.text.is_empty() {
-        return refuse(RefusalKind::InvalidKeyName, format!("{path}: a key needs a name"));
+        return refuse(
+            RefusalKind::InvalidKeyName,
+            format!("{path}: a key needs a name"),
+        );
     }
     if key.slash && !command.as_file {
-        return refuse(RefusalKind::InvalidKeyName, format!("{path}: a key must not end in a slash"));
+        return refuse(
+            RefusalKind::InvalidKeyName,
+            format!("{path}: a key must not end in a slash"),
+        );
     }
     let replication = bucket::replication(&row, command.replication.as_ref())?;
     let owner = ctx.owner(&command.owner);
     let (place, existing) = match resolve::locate(ctx.txn, &row, &key.text)? {
-        At::Root | At::Directory(_) => return refuse(RefusalKind::NotAFile, format!("{path} is a directory")),
-        At::BelowFile => return refuse(RefusalKind::NotAFile, format!("a parent of {path} is a file")),
+        At::Root | At::Directory(_) => {
+            return refuse(RefusalKind::NotAFile, format!("{path} is a directory"));
+        }
+        At::BelowFile => {
+            return refuse(
+                RefusalKind::NotAFile,
+                format!("a parent of {path} is a file"),
+            );
+        }
         At::File(place, file) => {
             if command.as_file && !command.overwrite {
                 return refuse(RefusalKind::FileExists, format!("{path} is there already"));
             }
             if let Some(owner) = session::owner(ctx.txn, &place, &file)?
-                && !owner.open.append.as_ref().is_some_and(|append| append.created)
+                && !owner
+                    .open
+                    .append
+                    .as_ref()
+                    .is_some_and(|append| append.created)
             {
-                let status = session::status(ctx.txn, owner.id, &owner.open, ctx.lease_ms, &ctx.limits)?;
+                let status =
+                    session::status(ctx.txn, owner.id, &owner.open, ctx.lease_ms, &ctx.limits)?;
                 return Err(session::conflict(status, &path.to_string()).into());
             }
             (place, Some(file))
         }
         At::Missing(missing) => {
             if command.as_file && !command.recursive && !missing.parent_stands() {
-                return refuse(RefusalKind::DirectoryNotFound, format!("the parent of {path} is not there"));
+                return refuse(
+                    RefusalKind::DirectoryNotFound,
+                    format!("the parent of {path} is not there"),
+                );
             }
             ctx.check_names(row.object_id, missing.missing_parents().saturating_add(1))?;
             (ctx.make_parents(&missing, &owner)?, None)
         }
     };
     match (command.expected_update, &existing) {
-        (Some(0), Some(_)) => return refuse(RefusalKind::KeyExists, format!("{path} is there already")),
+        (Some(0), Some(_)) => {
+            return refuse(RefusalKind::KeyExists, format!("{path} is there already"));
+        }
         (Some(0), None) | (None, _) => {}
         (Some(expected), Some(file)) if file.update_id == expected => {}
         (Some(expected), _) => {
-            return refuse(RefusalKind::KeyNotFound, format!("{path} has no generation {expected}"));
+            return refuse(
+                RefusalKind::KeyNotFound,
+                format!("{path} has no generation {expected}"),
+            );
         }
     }
     let wishes = OrdinaryPart {
@@ -73,7 +99,11 @@ pub(crate) fn open(ctx: &mut Context<'_, '_>, command: &OpenKey) -> Ruled<Reply>
     let mut session = new_writer(ctx, place, replication, wishes)?;
     let blocks = block::give(ctx, &mut session, &command.holders)?;
     ctx.put_session(&session);
-    answer(Answer::Opened(Opened { session: session.id, bucket: row.object_id, blocks }))
+    answer(Answer::Opened(Opened {
+        session: session.id,
+        bucket: row.object_id,
+        blocks,
+    }))
 }
 
 /// A new ordinary writer; its row is not written yet.
@@ -95,7 +125,11 @@ pub(crate) fn new_writer(
         append: None,
         ordinary: Some(wishes),
     };
-    Ok(Session { id: ctx.draw()?, open, place })
+    Ok(Session {
+        id: ctx.draw()?,
+        open,
+        place,
+    })
 }
 
 /// Publishes an ordinary writer's blocks: an hsync, or the commit that ends it.
@@ -108,7 +142,10 @@ pub(crate) fn commit(
 ) -> Ruled<Reply> {
     let shown = session.place.name.clone();
     if block::blocked(ctx, &session)? {
-        return refuse(RefusalKind::NotAFile, format!("{shown} is a directory by now, or stands below a file"));
+        return refuse(
+            RefusalKind::NotAFile,
+            format!("{shown} is a directory by now, or stands below a file"),
+        );
     }
     let current = table::file(ctx.txn, &session.place)?;
     let owner = match &current {
@@ -116,7 +153,11 @@ pub(crate) fn commit(
         None => None,
     };
     if let Some(owner) = &owner
-        && !owner.open.append.as_ref().is_some_and(|append| append.created)
+        && !owner
+            .open
+            .append
+            .as_ref()
+            .is_some_and(|append| append.created)
     {
         let status = session::status(ctx.txn, owner.id, &owner.open, ctx.lease_ms, &ctx.limits)?;
         return Err(session::conflict(status, &shown).into());
@@ -126,24 +167,37 @@ pub(crate) fn commit(
     {
         return refuse(
             RefusalKind::KeyNotFound,
-            format!("what writer {} published as {shown} was deleted or replaced", session.id),
+            format!(
+                "what writer {} published as {shown} was deleted or replaced",
+                session.id
+            ),
         );
     }
     if wishes.published.is_none()
         && let Some(expected) = wishes.expected_update
         && expected != current.as_ref().map_or(0, |file| file.update_id)
     {
-        return refuse(RefusalKind::WriteConflict, format!("{shown} has changed since it was opened"));
+        return refuse(
+            RefusalKind::WriteConflict,
+            format!("{shown} has changed since it was opened"),
+        );
     }
-    let submitted = command.blocks.iter().try_fold(0u64, |sum, block| sum.checked_add(block.length));
+    let submitted = command
+        .blocks
+        .iter()
+        .try_fold(0u64, |sum, block| sum.checked_add(block.length));
     if submitted != Some(command.size) {
-        return block::bad(format!("{} bytes are not what the blocks of {shown} hold", command.size));
+        return block::bad(format!(
+            "{} bytes are not what the blocks of {shown} hold",
+            command.size
+        ));
     }
     let kept = known_blocks(ctx, session.id, &command.blocks)?;
 
     let continues = wishes.published.is_some();
     // An overwrite keeps the identity that it saw when it opened, unless an appender's creation is ended by it.
-    let keeps = |file: &FileRow| continues || (wishes.target == Some(file.object_id) && owner.is_none());
+    let keeps =
+        |file: &FileRow| continues || (wishes.target == Some(file.object_id) && owner.is_none());
     let mut file = match &current {
         Some(file) if continues => file.clone(),
         Some(file) if keeps(file) => FileRow {
@@ -167,8 +221,12 @@ pub(crate) fn commit(
             ..FileRow::default()
         },
     };
-    let list =
-        block::ListEnd { file: file.object_id, generation: file.generation, count: file.block_count, size: file.size };
+    let list = block::ListEnd {
+        file: file.object_id,
+        generation: file.generation,
+        count: file.block_count,
+        size: file.size,
+    };
     let published = block::publish(ctx, session.id, list, 0, 0, &kept)?;
     file.size = published.size;
     file.block_count = published.count;
@@ -196,8 +254,14 @@ pub(crate) fn commit(
     if kind == PublishKind::Close {
         ctx.end_session(&session)?;
     } else {
-        let published = Published { file: file.object_id, generation: file.generation };
-        session.open.ordinary = Some(OrdinaryPart { published: Some(published), ..wishes });
+        let published = Published {
+            file: file.object_id,
+            generation: file.generation,
+        };
+        session.open.ordinary = Some(OrdinaryPart {
+            published: Some(published),
+            ..wishes
+        });
         ctx.put_session(&session);
     }
     done()
@@ -208,7 +272,11 @@ fn holds(file: &FileRow, published: Published) -> bool {
 }
 
 /// The submitted blocks that count: given to this writer and not empty. Ozone drops others without a word.
-fn known_blocks(ctx: &Context<'_, '_>, session: Id, blocks: &[SubmittedBlock]) -> Ruled<Vec<SubmittedBlock>> {
+fn known_blocks(
+    ctx: &Context<'_, '_>,
+    session: Id,
+    blocks: &[SubmittedBlock],
+) -> Ruled<Vec<SubmittedBlock>> {
     let mut kept = Vec::with_capacity(blocks.len());
     for block in blocks.iter().filter(|block| block.length > 0) {
         if block::given_to(ctx, session, block)?.is_some() {
@@ -220,10 +288,22 @@ fn known_blocks(ctx: &Context<'_, '_>, session: Id, blocks: &[SubmittedBlock]) -
 
 /// Takes the content of a file out of sight because `by` puts another in its place: the content goes to reclamation and the sessions
 /// that wrote it may write no more. Usage is the caller's to charge.
-pub(crate) fn replace(ctx: &mut Context<'_, '_>, place: &Place, file: &FileRow, by: Id) -> Ruled<()> {
+pub(crate) fn replace(
+    ctx: &mut Context<'_, '_>,
+    place: &Place,
+    file: &FileRow,
+    by: Id,
+) -> Ruled<()> {
     ctx.discard(place, file);
-    ctx.txn.remove(crate::rows::Keyspace::FilePlaces, crate::key::one(file.object_id));
-    for writer in [file.append_owner, file.hsync_session].into_iter().flatten().filter(|writer| *writer != by) {
+    ctx.txn.remove(
+        crate::rows::Keyspace::FilePlaces,
+        crate::key::one(file.object_id),
+    );
+    for writer in [file.append_owner, file.hsync_session]
+        .into_iter()
+        .flatten()
+        .filter(|writer| *writer != by)
+    {
         ctx.invalidate(place.bucket, writer)?;
     }
     Ok(())

@@ -10,6 +10,9 @@ pub const ORDINAL_BITS: u32 = 12;
 /// Bits of the command number.
 pub const COMMAND_BITS: u32 = 44;
 
+/// The last epoch that an id can hold.
+pub const MAX_EPOCH: u8 = 0x7f;
+
 /// Gives the ids of one command, in order.
 #[derive(Debug, Clone)]
 pub struct IdSource {
@@ -23,12 +26,15 @@ pub struct IdSource {
 pub struct OutOfIds;
 
 impl IdSource {
-    /// The ids of command `number` in `epoch` (7 bits).
+    /// The ids of command `number` in `epoch` (at most [`MAX_EPOCH`]).
     #[must_use]
     pub fn new(epoch: u8, number: u64) -> IdSource {
-        let epoch = u64::from(epoch & 0x7f) << (COMMAND_BITS + ORDINAL_BITS);
+        let epoch = u64::from(epoch & MAX_EPOCH) << (COMMAND_BITS + ORDINAL_BITS);
         let number = (number & ((1 << COMMAND_BITS) - 1)) << ORDINAL_BITS;
-        IdSource { base: epoch | number, next: 1 }
+        IdSource {
+            base: epoch | number,
+            next: 1,
+        }
     }
 
     /// What all ids of this command share: greater than the ids of every earlier command. Names content generations.
@@ -59,7 +65,11 @@ mod tests {
     fn ids_differ_between_commands_and_ordinals_and_stay_positive() {
         let mut first = IdSource::new(0x7f, 1);
         let mut second = IdSource::new(0x7f, 2);
-        let ids = [first.draw().unwrap(), first.draw().unwrap(), second.draw().unwrap()];
+        let ids = [
+            first.draw().unwrap(),
+            first.draw().unwrap(),
+            second.draw().unwrap(),
+        ];
         assert!(ids.windows(2).all(|pair| pair[0] < pair[1]));
         assert!(ids.iter().all(|id| i64::try_from(*id).is_ok()));
     }

@@ -136,14 +136,28 @@ mod tests {
 
     #[test]
     fn children_of_one_parent_stand_together_in_the_order_of_their_names() {
-        let keys = [named(1, 2, "a"), named(1, 2, "a/b"), named(1, 2, "b"), named(1, 3, ""), named(2, 0, "z")];
+        let keys = [
+            named(1, 2, "a"),
+            named(1, 2, "a/b"),
+            named(1, 2, "b"),
+            named(1, 3, ""),
+            named(2, 0, "z"),
+        ];
         assert!(keys.windows(2).all(|pair| pair[0] < pair[1]));
     }
 
     #[test]
     fn sessions_of_a_name_do_not_mix_with_those_of_a_longer_name() {
-        let short = Place { bucket: 1, parent: 1, name: "a".into() };
-        let long = Place { bucket: 1, parent: 1, name: "ab".into() };
+        let short = Place {
+            bucket: 1,
+            parent: 1,
+            name: "a".into(),
+        };
+        let long = Place {
+            bucket: 1,
+            parent: 1,
+            name: "ab".into(),
+        };
         assert!(open_by_name(&short, u64::MAX).starts_with(&open_name(&short)));
         assert!(!open_by_name(&long, 0).starts_with(&open_name(&short)));
     }

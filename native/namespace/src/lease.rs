@@ -14,7 +14,10 @@ pub(crate) fn renew(ctx: &mut Context<'_, '_>, command: &RenewLeases) -> Ruled<R
     if command.sessions.len() > bound {
         return refuse(
             RefusalKind::InvalidRequest,
-            format!("{} sessions in one renewal, at most {bound} are allowed", command.sessions.len()),
+            format!(
+                "{} sessions in one renewal, at most {bound} are allowed",
+                command.sessions.len()
+            ),
         );
     }
     let mut results = Vec::with_capacity(command.sessions.len());
@@ -37,11 +40,19 @@ fn renew_one(ctx: &mut Context<'_, '_>, handle: &Handle) -> Ruled<Renewal> {
         return Ok(renewal);
     }
     let mut lease = lease.ok_or_else(|| {
-        table::corrupt(Keyspace::Renewals, format!("session {} is active and has no lease", handle.session))
+        table::corrupt(
+            Keyspace::Renewals,
+            format!("session {} is active and has no lease", handle.session),
+        )
     })?;
     lease.last_renewed_ms = lease.last_renewed_ms.max(ctx.lease_ms);
     lease.renewals += 1;
-    table::write(ctx.txn, Keyspace::Renewals, key::two(handle.bucket, handle.session), &lease);
+    table::write(
+        ctx.txn,
+        Keyspace::Renewals,
+        key::two(handle.bucket, handle.session),
+        &lease,
+    );
     renewal.last_renewed_ms = lease.last_renewed_ms;
     renewal.renewals = lease.renewals;
     Ok(renewal)
@@ -62,8 +73,9 @@ fn refusal(ctx: &Context<'_, '_>, handle: &Handle) -> Ruled<Option<RefusalKind>>
         Phase::Invalidated => return Ok(Some(RefusalKind::Invalidated)),
         Phase::Active => {}
     }
-    let owned = table::file(ctx.txn, &Place::from(open.place))?
-        .is_some_and(|file| file.append_owner == Some(handle.session) && file.object_id == handle.file);
+    let owned = table::file(ctx.txn, &Place::from(open.place))?.is_some_and(|file| {
+        file.append_owner == Some(handle.session) && file.object_id == handle.file
+    });
     Ok((!owned).then_some(RefusalKind::Invalidated))
 }
 

@@ -21,10 +21,10 @@ mod key;
 mod lease;
 pub mod machine;
 mod name;
-mod publish;
-mod quota;
 #[cfg(test)]
 mod property;
+mod publish;
+mod quota;
 pub mod read;
 mod record;
 mod rename;

@@ -6,12 +6,13 @@
 use crate::command::{Command, Entry, Limits, Request};
 use crate::context::{Context, Ruled, Stop};
 use crate::dedupe::{self, Count, Known};
-use crate::ids::{COMMAND_BITS, IdSource};
+use crate::ids::{COMMAND_BITS, IdSource, MAX_EPOCH};
 use crate::reply::{Decided, Refusal, RefusalKind, Reply};
 use crate::rows::{Change, Keyspace, Rows, RowsError};
 use crate::txn::Txn;
 use crate::{
-    admin, append, block, bucket, delete, directory, file, key, lease, publish, rename, table, times, volume,
+    admin, append, block, bucket, delete, directory, file, key, lease, publish, rename, table,
+    times, volume,
 };
 
 /// How far the history has been applied. The row `Meta/"position"`, written with every entry.
@@ -58,7 +59,10 @@ impl Machine {
     /// # Errors
     /// [`RowsError`] when the rows cannot be read.
     pub fn open(rows: &dyn Rows) -> Result<Machine, RowsError> {
-        Ok(Machine { position: table::position(rows)?, limits: table::limits(rows)? })
+        Ok(Machine {
+            position: table::position(rows)?,
+            limits: table::limits(rows)?,
+        })
     }
 
     /// The position after the last entry.
@@ -78,7 +82,13 @@ impl Machine {
     /// # Errors
     /// [`RowsError`] when the rows cannot be read, the entry was applied before, or it holds a command of a newer version; the machine then
     /// stands where it stood.
-    pub fn apply(&mut self, rows: &dyn Rows, term: u64, index: u64, entry: &Entry) -> Result<Applied, RowsError> {
+    pub fn apply(
+        &mut self,
+        rows: &dyn Rows,
+        term: u64,
+        index: u64,
+        entry: &Entry,
+    ) -> Result<Applied, RowsError> {
         if index <= self.position.index {
             return Err(table::corrupt(
                 Keyspace::Meta,
@@ -94,11 +104,21 @@ impl Machine {
             lease_ms: self.position.lease_ms.max(entry.stamp.lease_ms),
             ..self.position
         };
-        dedupe::expire(&mut txn, &mut count, entry.requests.len(), position.lease_ms, &limits)?;
+        dedupe::expire(
+            &mut txn,
+            &mut count,
+            entry.requests.len(),
+            position.lease_ms,
+            &limits,
+        )?;
         let mut outcomes = Vec::with_capacity(entry.requests.len());
         for request in &entry.requests {
             position.command += 1;
-            let step = Step { position, wall_ms: entry.stamp.wall_ms, limits };
+            let step = Step {
+                position,
+                wall_ms: entry.stamp.wall_ms,
+                limits,
+            };
             outcomes.push(step.request(&mut txn, &mut count, request)?);
             if let Some(Command::Configure(_)) = request.command {
                 limits = table::limits(&txn)?;
@@ -108,7 +128,11 @@ impl Machine {
         table::write(&mut txn, Keyspace::Meta, key::POSITION.to_vec(), &position);
         self.position = position;
         self.limits = limits;
-        Ok(Applied { outcomes, changes: txn.into_changes(), position })
+        Ok(Applied {
+            outcomes,
+            changes: txn.into_changes(),
+            position,
+        })
     }
 }
 
@@ -120,15 +144,27 @@ struct Step {
 }
 
 impl Step {
-    fn request(&self, txn: &mut Txn<'_>, count: &mut Count, request: &Request) -> Result<Decided, RowsError> {
+    fn request(
+        &self,
+        txn: &mut Txn<'_>,
+        count: &mut Count,
+        request: &Request,
+    ) -> Result<Decided, RowsError> {
         let Some(command) = &request.command else {
-            return Err(table::corrupt(Keyspace::Meta, "the log holds a command that this version does not know"));
+            return Err(table::corrupt(
+                Keyspace::Meta,
+                "the log holds a command that this version does not know",
+            ));
         };
         if request.user.is_empty() {
-            return Ok(Err(Refusal::new(RefusalKind::PermissionDenied, "a command needs a user")));
+            return Ok(Err(Refusal::new(
+                RefusalKind::PermissionDenied,
+                "a command needs a user",
+            )));
         }
         let lease_ms = self.position.lease_ms;
-        let remember = match dedupe::look_up(txn, count, request, command, lease_ms, &self.limits)? {
+        let remember = match dedupe::look_up(txn, count, request, command, lease_ms, &self.limits)?
+        {
             Known::Answer(decided) => return Ok(decided),
             Known::New(at) => at,
         };
@@ -140,12 +176,26 @@ impl Step {
     }
 
     /// Decides one command; a refusal takes back what it wrote.
-    fn decide(&self, txn: &mut Txn<'_>, request: &Request, command: &Command) -> Result<Decided, RowsError> {
-        let Ok(epoch) = u8::try_from(self.position.epoch) else {
-            return Err(table::corrupt(Keyspace::Meta, "the epoch does not fit an id"));
+    fn decide(
+        &self,
+        txn: &mut Txn<'_>,
+        request: &Request,
+        command: &Command,
+    ) -> Result<Decided, RowsError> {
+        let Some(epoch) = u8::try_from(self.position.epoch)
+            .ok()
+            .filter(|epoch| *epoch <= MAX_EPOCH)
+        else {
+            return Err(table::corrupt(
+                Keyspace::Meta,
+                "the epoch does not fit an id",
+            ));
         };
         if self.position.command >> COMMAND_BITS != 0 {
-            return Err(table::corrupt(Keyspace::Meta, "the command numbers of this epoch are used up"));
+            return Err(table::corrupt(
+                Keyspace::Meta,
+                "the command numbers of this epoch are used up",
+            ));
         }
         let savepoint = txn.savepoint();
         let mut ctx = Context {

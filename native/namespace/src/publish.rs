@@ -17,22 +17,40 @@ use crate::table;
 pub(crate) fn publish(ctx: &mut Context<'_, '_>, command: &Publish) -> Ruled<Reply> {
     let kind = match PublishKind::try_from(command.kind) {
         Ok(PublishKind::Recovery) => {
-            return refuse(RefusalKind::Unsupported, "recovery of append sessions is not supported yet");
+            return refuse(
+                RefusalKind::Unsupported,
+                "recovery of append sessions is not supported yet",
+            );
         }
         Ok(kind) => kind,
-        Err(_) => return refuse(RefusalKind::InvalidRequest, format!("{} is no publication", command.kind)),
+        Err(_) => {
+            return refuse(
+                RefusalKind::InvalidRequest,
+                format!("{} is no publication", command.kind),
+            );
+        }
     };
     let session = session::writer(ctx, &command.target)?;
     match &session.open {
-        OpenRow { append: Some(append), .. } => {
+        OpenRow {
+            append: Some(append),
+            ..
+        } => {
             let append = append.clone();
             suffix(ctx, &session, &append, command, kind)
         }
-        OpenRow { ordinary: Some(wishes), .. } => {
+        OpenRow {
+            ordinary: Some(wishes),
+            ..
+        } => {
             let wishes = wishes.clone();
             file::commit(ctx, session, wishes, command, kind)
         }
-        _ => Err(table::corrupt(Keyspace::Open, format!("session {} is of no kind", session.id)).into()),
+        _ => Err(table::corrupt(
+            Keyspace::Open,
+            format!("session {} is of no kind", session.id),
+        )
+        .into()),
     }
 }
 
@@ -46,9 +64,19 @@ fn suffix(
 ) -> Ruled<Reply> {
     let before = table::file(ctx.txn, &session.place)?
         .filter(|file| file.append_owner == Some(session.id) && file.object_id == session.open.file)
-        .ok_or_else(|| table::corrupt(Keyspace::Files, format!("session {} does not own its file", session.id)))?;
+        .ok_or_else(|| {
+            table::corrupt(
+                Keyspace::Files,
+                format!("session {} does not own its file", session.id),
+            )
+        })?;
     let mut file = before.clone();
-    let blocks: Vec<SubmittedBlock> = command.blocks.iter().filter(|block| block.length > 0).copied().collect();
+    let blocks: Vec<SubmittedBlock> = command
+        .blocks
+        .iter()
+        .filter(|block| block.length > 0)
+        .copied()
+        .collect();
     if let Some(first) = blocks.first() {
         let (sequence, start) = tail_begin(ctx, session, append, &file, first)?;
         let list = ListEnd {
@@ -117,8 +145,12 @@ fn tail_begin(
         return Ok((file.block_count, file.size));
     };
     let at = key::three(file.object_id, file.generation, listed.sequence);
-    let row: ListRow = table::read(ctx.txn, Keyspace::Lists, &at)?
-        .ok_or_else(|| table::corrupt(Keyspace::Lists, format!("block {} is not listed", first.local)))?;
+    let row: ListRow = table::read(ctx.txn, Keyspace::Lists, &at)?.ok_or_else(|| {
+        table::corrupt(
+            Keyspace::Lists,
+            format!("block {} is not listed", first.local),
+        )
+    })?;
     Ok((listed.sequence, row.start))
 }
 

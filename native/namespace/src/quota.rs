@@ -44,16 +44,29 @@ impl Context<'_, '_> {
     /// Charges a bucket.
     pub(crate) fn charge(&mut self, bucket: Id, charge: Charge) -> Ruled<()> {
         let Some(mut row) = table::bucket_by_id(self.txn, bucket)? else {
-            return Err(table::corrupt(Keyspace::Buckets, format!("a charge to bucket {bucket}, which is gone")).into());
+            return Err(table::corrupt(
+                Keyspace::Buckets,
+                format!("a charge to bucket {bucket}, which is gone"),
+            )
+            .into());
         };
-        let short = || table::corrupt(Keyspace::Buckets, format!("bucket {bucket} is charged less than it holds"));
+        let short = || {
+            table::corrupt(
+                Keyspace::Buckets,
+                format!("bucket {bucket} is charged less than it holds"),
+            )
+        };
         // Usage is an exact sum, else what is freed later would be more than it holds; what does not fit the number is refused.
-        let (Some(bytes), Some(names)) =
-            (row.used_bytes.checked_add(charge.bytes), row.used_names.checked_add(charge.names))
-        else {
+        let (Some(bytes), Some(names)) = (
+            row.used_bytes.checked_add(charge.bytes),
+            row.used_names.checked_add(charge.names),
+        ) else {
             return refuse(
                 RefusalKind::QuotaExceeded,
-                format!("/{}/{} would hold more than can be counted", row.volume, row.bucket),
+                format!(
+                    "/{}/{} would hold more than can be counted",
+                    row.volume, row.bucket
+                ),
             );
         };
         let bytes = bytes.checked_sub(charge.freed_bytes).ok_or_else(short)?;
@@ -64,13 +77,19 @@ impl Context<'_, '_> {
         if bytes > row.used_bytes && bound(row.quota_bytes).is_some_and(|quota| bytes > quota) {
             return refuse(
                 RefusalKind::QuotaExceeded,
-                format!("/{}/{} may hold {} bytes, and would hold {bytes}", row.volume, row.bucket, row.quota_bytes),
+                format!(
+                    "/{}/{} may hold {} bytes, and would hold {bytes}",
+                    row.volume, row.bucket, row.quota_bytes
+                ),
             );
         }
         if names > row.used_names && bound(row.quota_names).is_some_and(|quota| names > quota) {
             return refuse(
                 RefusalKind::QuotaExceeded,
-                format!("/{}/{} may hold {} names, and would hold {names}", row.volume, row.bucket, row.quota_names),
+                format!(
+                    "/{}/{} may hold {} names, and would hold {names}",
+                    row.volume, row.bucket, row.quota_names
+                ),
             );
         }
         row.used_bytes = bytes;
@@ -81,7 +100,9 @@ impl Context<'_, '_> {
 
     /// Checks, as Ozone does, that blocks about to be given would fit if they were filled. Charges nothing.
     pub(crate) fn check_room(&self, bucket: Id, bytes: u64) -> Ruled<()> {
-        let Some(row) = table::bucket_by_id(self.txn, bucket)? else { return Ok(()) };
+        let Some(row) = table::bucket_by_id(self.txn, bucket)? else {
+            return Ok(());
+        };
         let wanted = row.used_bytes.saturating_add(bytes);
         if bytes > 0 && bound(row.quota_bytes).is_some_and(|quota| wanted > quota) {
             return refuse(
@@ -97,12 +118,17 @@ impl Context<'_, '_> {
 
     /// Checks that names about to be made would fit. Charges nothing.
     pub(crate) fn check_names(&self, bucket: Id, names: u64) -> Ruled<()> {
-        let Some(row) = table::bucket_by_id(self.txn, bucket)? else { return Ok(()) };
+        let Some(row) = table::bucket_by_id(self.txn, bucket)? else {
+            return Ok(());
+        };
         let wanted = row.used_names.saturating_add(names);
         if bound(row.quota_names).is_some_and(|quota| wanted > quota) {
             return refuse(
                 RefusalKind::QuotaExceeded,
-                format!("/{}/{} may hold {} names, and would hold {wanted}", row.volume, row.bucket, row.quota_names),
+                format!(
+                    "/{}/{} may hold {} names, and would hold {wanted}",
+                    row.volume, row.bucket, row.quota_names
+                ),
             );
         }
         Ok(())

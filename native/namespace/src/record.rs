@@ -373,6 +373,10 @@ pub(crate) struct MarkRow {
 impl OpenRow {
     /// The session's handle.
     pub(crate) fn handle(&self, session: Id) -> Handle {
-        Handle { bucket: self.place.bucket, session, file: self.file }
+        Handle {
+            bucket: self.place.bucket,
+            session,
+            file: self.file,
+        }
     }
 }

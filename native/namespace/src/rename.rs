@@ -19,7 +19,10 @@ pub(crate) fn rename(ctx: &mut Context<'_, '_>, command: &Rename) -> Ruled<Reply
     let from = name::key(layout, &path.key)?;
     let to = name::key(layout, &command.to)?;
     if from.text.is_empty() {
-        return refuse(RefusalKind::RenameRefused, format!("{path}: the root of a bucket cannot be renamed"));
+        return refuse(
+            RefusalKind::RenameRefused,
+            format!("{path}: the root of a bucket cannot be renamed"),
+        );
     }
     if layout == Layout::FileSystemOptimized {
         by_parent(ctx, &row, command, &from.text, &to.text)
@@ -30,21 +33,34 @@ pub(crate) fn rename(ctx: &mut Context<'_, '_>, command: &Rename) -> Ruled<Reply
 
 fn check_update(command: &Rename, update_id: u64) -> Ruled<()> {
     match command.expected_update {
-        Some(expected) if expected != update_id => {
-            refuse(RefusalKind::UpdateIdMismatch, format!("{} has generation {update_id}, not {expected}", command.from))
-        }
+        Some(expected) if expected != update_id => refuse(
+            RefusalKind::UpdateIdMismatch,
+            format!(
+                "{} has generation {update_id}, not {expected}",
+                command.from
+            ),
+        ),
         _ => Ok(()),
     }
 }
 
-fn by_parent(ctx: &mut Context<'_, '_>, row: &BucketRow, command: &Rename, from: &str, to: &str) -> Ruled<Reply> {
+fn by_parent(
+    ctx: &mut Context<'_, '_>,
+    row: &BucketRow,
+    command: &Rename,
+    from: &str,
+    to: &str,
+) -> Ruled<Reply> {
     let path = &command.from;
     let source = resolve::locate(ctx.txn, row, from)?;
     match &source {
         At::File(_, file) => {
             check_update(command, file.update_id)?;
             if file.hsync_session.is_some() && file.append_owner.is_none() && from != to {
-                return refuse(RefusalKind::RenameOpenFile, format!("{path} is open for hsync"));
+                return refuse(
+                    RefusalKind::RenameOpenFile,
+                    format!("{path} is open for hsync"),
+                );
             }
         }
         At::Directory(directory) => {
@@ -59,9 +75,15 @@ fn by_parent(ctx: &mut Context<'_, '_>, row: &BucketRow, command: &Rename, from:
     if from == to {
         return done();
     }
-    let below = |to: &str| to.strip_prefix(from).is_some_and(|rest| rest.starts_with('/'));
+    let below = |to: &str| {
+        to.strip_prefix(from)
+            .is_some_and(|rest| rest.starts_with('/'))
+    };
     if below(to) && matches!(source, At::Directory(_)) {
-        return refuse(RefusalKind::RenameRefused, format!("{path} cannot move below itself, to {to}"));
+        return refuse(
+            RefusalKind::RenameRefused,
+            format!("{path} cannot move below itself, to {to}"),
+        );
     }
     let target = target_place(ctx, row, to, name::leaf(from))?;
     match source {
@@ -72,7 +94,14 @@ fn by_parent(ctx: &mut Context<'_, '_>, row: &BucketRow, command: &Rename, from:
         At::Directory(directory) => {
             if let DirectoryKind::Row(row) = directory.kind {
                 ctx.txn.remove(Keyspace::Dirs, key::place(&directory.place));
-                table::put_dir(ctx.txn, &target, &DirRow { update_id: ctx.command, ..*row });
+                table::put_dir(
+                    ctx.txn,
+                    &target,
+                    &DirRow {
+                        update_id: ctx.command,
+                        ..*row
+                    },
+                );
             }
             ctx.touch_parent(&directory.place)?;
         }
@@ -95,9 +124,15 @@ fn target_place(ctx: &Context<'_, '_>, row: &BucketRow, to: &str, leaf: &str) ->
     match at {
         At::Missing(missing) => match missing.place() {
             Some(place) => Ok(place),
-            None => refuse(RefusalKind::RenameRefused, format!("the parent of {to} is not there")),
+            None => refuse(
+                RefusalKind::RenameRefused,
+                format!("the parent of {to} is not there"),
+            ),
         },
-        At::BelowFile => refuse(RefusalKind::RenameRefused, format!("a parent of {to} is a file")),
+        At::BelowFile => refuse(
+            RefusalKind::RenameRefused,
+            format!("a parent of {to} is a file"),
+        ),
         At::File(..) | At::Directory(_) | At::Root => {
             refuse(RefusalKind::KeyExists, format!("{to} is there already"))
         }
@@ -114,8 +149,16 @@ fn by_key(
 ) -> Ruled<Reply> {
     let path = &command.from;
     let bucket = row.object_id;
-    let source = Place { bucket, parent: 0, name: from.row_name() };
-    let target = Place { bucket, parent: 0, name: to.row_name() };
+    let source = Place {
+        bucket,
+        parent: 0,
+        name: from.row_name(),
+    };
+    let target = Place {
+        bucket,
+        parent: 0,
+        name: to.row_name(),
+    };
     let Some(mut file) = table::file(ctx.txn, &source)? else {
         return refuse(RefusalKind::KeyNotFound, format!("{path} is not there"));
     };
@@ -127,18 +170,33 @@ fn by_key(
         return refuse(RefusalKind::InvalidKeyName, "a key needs a name");
     }
     if from.slash != to.slash {
-        return refuse(RefusalKind::RenameRefused, format!("{path}: a directory's key stays a directory's key"));
+        return refuse(
+            RefusalKind::RenameRefused,
+            format!("{path}: a directory's key stays a directory's key"),
+        );
     }
     if from.slash && target.name.starts_with(&source.name) {
-        return refuse(RefusalKind::RenameRefused, format!("{path} cannot move below itself, to {}", to.text));
+        return refuse(
+            RefusalKind::RenameRefused,
+            format!("{path} cannot move below itself, to {}", to.text),
+        );
     }
     match resolve::locate(ctx.txn, row, &to.text)? {
         At::Missing(_) => {}
-        At::BelowFile => return refuse(RefusalKind::RenameRefused, format!("a parent of {} is a file", to.text)),
+        At::BelowFile => {
+            return refuse(
+                RefusalKind::RenameRefused,
+                format!("a parent of {} is a file", to.text),
+            );
+        }
         // Keys of a directory arrive one by one, so its own key may come when others imply the directory already.
-        At::Directory(directory) if to.slash && matches!(directory.kind, DirectoryKind::Implied) => {}
+        At::Directory(directory)
+            if to.slash && matches!(directory.kind, DirectoryKind::Implied) => {}
         At::File(..) | At::Directory(_) | At::Root => {
-            return refuse(RefusalKind::KeyExists, format!("{} is there already", to.text));
+            return refuse(
+                RefusalKind::KeyExists,
+                format!("{} is there already", to.text),
+            );
         }
     }
     file.modified_ms = ctx.wall_ms;
@@ -148,11 +206,17 @@ fn by_key(
 
 /// Moves a committed file with the session that has published it or owns it. Writers that have published nothing stay at the name.
 fn move_file(ctx: &mut Context<'_, '_>, from: &Place, to: &Place, file: FileRow) -> Ruled<()> {
-    for session in [file.append_owner, file.hsync_session].into_iter().flatten() {
+    for session in [file.append_owner, file.hsync_session]
+        .into_iter()
+        .flatten()
+    {
         ctx.move_session(session, from, to)?;
     }
     ctx.txn.remove(Keyspace::Files, key::place(from));
-    let file = FileRow { update_id: ctx.command, ..file };
+    let file = FileRow {
+        update_id: ctx.command,
+        ..file
+    };
     table::put_file_place(ctx.txn, file.object_id, to);
     table::put_file(ctx.txn, to, &file);
     Ok(())

@@ -173,7 +173,11 @@ impl Refusal {
     /// A refusal without a session in the way.
     #[must_use]
     pub fn new(kind: RefusalKind, detail: impl Into<String>) -> Refusal {
-        Refusal { kind: kind as i32, detail: detail.into(), conflict: None }
+        Refusal {
+            kind: kind as i32,
+            detail: detail.into(),
+            conflict: None,
+        }
     }
 }
 

@@ -74,9 +74,19 @@ impl Missing {
 
     /// Where the name would stand, if its parent is there.
     pub(crate) fn place(&self) -> Option<Place> {
-        let [leaf] = self.rest.as_slice() else { return None };
-        let name = if self.parent == 0 { name::join(&self.above, leaf) } else { leaf.clone() };
-        Some(Place { bucket: self.bucket, parent: self.parent, name })
+        let [leaf] = self.rest.as_slice() else {
+            return None;
+        };
+        let name = if self.parent == 0 {
+            name::join(&self.above, leaf)
+        } else {
+            leaf.clone()
+        };
+        Some(Place {
+            bucket: self.bucket,
+            parent: self.parent,
+            name,
+        })
     }
 }
 
@@ -89,7 +99,11 @@ pub(crate) fn locate(rows: &dyn Rows, row: &BucketRow, text: &str) -> Result<At,
         Layout::FileSystemOptimized => walk(rows, row.object_id, text),
         Layout::Legacy => full_key(rows, row.object_id, text),
         Layout::ObjectStore => {
-            let place = Place { bucket: row.object_id, parent: 0, name: text.to_owned() };
+            let place = Place {
+                bucket: row.object_id,
+                parent: 0,
+                name: text.to_owned(),
+            };
             Ok(match table::file(rows, &place)? {
                 Some(row) => At::File(place, Box::new(row)),
                 None => At::Missing(Missing {
@@ -107,10 +121,19 @@ fn walk(rows: &dyn Rows, bucket: Id, text: &str) -> Result<At, RowsError> {
     let components: Vec<&str> = text.split('/').collect();
     let mut parent = bucket;
     for (depth, component) in components.iter().enumerate() {
-        let place = Place { bucket, parent, name: (*component).to_owned() };
+        let place = Place {
+            bucket,
+            parent,
+            name: (*component).to_owned(),
+        };
         let last = depth + 1 == components.len();
         match table::dir(rows, &place)? {
-            Some(row) if last => return Ok(At::Directory(Directory { place, kind: DirectoryKind::Row(Box::new(row)) })),
+            Some(row) if last => {
+                return Ok(At::Directory(Directory {
+                    place,
+                    kind: DirectoryKind::Row(Box::new(row)),
+                }));
+            }
             Some(row) => parent = row.object_id,
             None => {
                 return Ok(match table::file(rows, &place)? {
@@ -120,7 +143,10 @@ fn walk(rows: &dyn Rows, bucket: Id, text: &str) -> Result<At, RowsError> {
                         bucket,
                         parent,
                         above: components[..depth].join("/"),
-                        rest: components[depth..].iter().map(|name| (*name).to_owned()).collect(),
+                        rest: components[depth..]
+                            .iter()
+                            .map(|name| (*name).to_owned())
+                            .collect(),
                     }),
                 });
             }
@@ -130,7 +156,11 @@ fn walk(rows: &dyn Rows, bucket: Id, text: &str) -> Result<At, RowsError> {
 }
 
 fn full_key(rows: &dyn Rows, bucket: Id, text: &str) -> Result<At, RowsError> {
-    let place = Place { bucket, parent: 0, name: text.to_owned() };
+    let place = Place {
+        bucket,
+        parent: 0,
+        name: text.to_owned(),
+    };
     if let Some(row) = table::file(rows, &place)? {
         return Ok(At::File(place, Box::new(row)));
     }
@@ -140,26 +170,62 @@ fn full_key(rows: &dyn Rows, bucket: Id, text: &str) -> Result<At, RowsError> {
     let mut above = text;
     while let Some((parent, _)) = above.rsplit_once('/') {
         above = parent;
-        if table::file(rows, &Place { bucket, parent: 0, name: above.to_owned() })?.is_some() {
+        if table::file(
+            rows,
+            &Place {
+                bucket,
+                parent: 0,
+                name: above.to_owned(),
+            },
+        )?
+        .is_some()
+        {
             return Ok(At::BelowFile);
         }
         if key_directory(rows, bucket, above)?.is_some() {
-            let rest = text[above.len() + 1..].split('/').map(str::to_owned).collect();
-            return Ok(At::Missing(Missing { bucket, parent: 0, above: above.to_owned(), rest }));
+            let rest = text[above.len() + 1..]
+                .split('/')
+                .map(str::to_owned)
+                .collect();
+            return Ok(At::Missing(Missing {
+                bucket,
+                parent: 0,
+                above: above.to_owned(),
+                rest,
+            }));
         }
     }
     let rest = text.split('/').map(str::to_owned).collect();
-    Ok(At::Missing(Missing { bucket, parent: 0, above: String::new(), rest }))
+    Ok(At::Missing(Missing {
+        bucket,
+        parent: 0,
+        above: String::new(),
+        rest,
+    }))
 }
 
 /// The directory `text` of a bucket without directory rows: its own key, or one that keys below it imply.
-pub(crate) fn key_directory(rows: &dyn Rows, bucket: Id, text: &str) -> Result<Option<Directory>, RowsError> {
-    let place = Place { bucket, parent: 0, name: format!("{text}/") };
+pub(crate) fn key_directory(
+    rows: &dyn Rows,
+    bucket: Id,
+    text: &str,
+) -> Result<Option<Directory>, RowsError> {
+    let place = Place {
+        bucket,
+        parent: 0,
+        name: format!("{text}/"),
+    };
     if let Some(row) = table::file(rows, &place)? {
-        return Ok(Some(Directory { place, kind: DirectoryKind::Key(Box::new(row)) }));
+        return Ok(Some(Directory {
+            place,
+            kind: DirectoryKind::Key(Box::new(row)),
+        }));
     }
     let implied = table::any_below(rows, Keyspace::Files, &key::place(&place))?;
-    Ok(implied.then_some(Directory { place, kind: DirectoryKind::Implied }))
+    Ok(implied.then_some(Directory {
+        place,
+        kind: DirectoryKind::Implied,
+    }))
 }
 
 /// The path of a place in its bucket; nothing if a directory above it is gone. The root's own children have their name as path.
@@ -170,7 +236,9 @@ pub(crate) fn path_of(rows: &dyn Rows, place: &Place) -> Result<Option<String>, 
     let mut names = vec![place.name.clone()];
     let mut way = WayUp::from(place);
     while let Some(parent) = way.next()? {
-        let Some(above) = table::dir_place(rows, place.bucket, parent)? else { return Ok(None) };
+        let Some(above) = table::dir_place(rows, place.bucket, parent)? else {
+            return Ok(None);
+        };
         way.reached(above.parent);
         names.push(above.name);
     }
@@ -185,7 +253,9 @@ pub(crate) fn reachable(rows: &dyn Rows, place: &Place) -> Result<bool, RowsErro
     }
     let mut way = WayUp::from(place);
     while let Some(parent) = way.next()? {
-        let Some(above) = table::dir_place(rows, place.bucket, parent)? else { return Ok(false) };
+        let Some(above) = table::dir_place(rows, place.bucket, parent)? else {
+            return Ok(false);
+        };
         way.reached(above.parent);
     }
     Ok(true)
@@ -203,7 +273,13 @@ struct WayUp {
 
 impl WayUp {
     fn from(place: &Place) -> WayUp {
-        WayUp { bucket: place.bucket, at: place.parent, seen: 0, steps: 0, look_again: 1 }
+        WayUp {
+            bucket: place.bucket,
+            at: place.parent,
+            seen: 0,
+            steps: 0,
+            look_again: 1,
+        }
     }
 
     /// The directory whose parent is asked for next; nothing at the top.
@@ -212,7 +288,10 @@ impl WayUp {
             return Ok(None);
         }
         if self.at == self.seen {
-            return Err(table::corrupt(Keyspace::DirParents, format!("directory {} stands below itself", self.at)));
+            return Err(table::corrupt(
+                Keyspace::DirParents,
+                format!("directory {} stands below itself", self.at),
+            ));
         }
         Ok(Some(self.at))
     }
@@ -238,18 +317,34 @@ impl Context<'_, '_> {
             missing.parent = self.make_directory(&missing, &name, &above, owner)?;
             missing.above = above;
         }
-        missing.place().ok_or_else(|| table::corrupt(Keyspace::Dirs, "a name without components").into())
+        missing
+            .place()
+            .ok_or_else(|| table::corrupt(Keyspace::Dirs, "a name without components").into())
     }
 
     /// Makes one directory; answers the parent id of what stands below it.
-    fn make_directory(&mut self, missing: &Missing, name: &str, full: &str, owner: &str) -> Ruled<Id> {
+    fn make_directory(
+        &mut self,
+        missing: &Missing,
+        name: &str,
+        full: &str,
+        owner: &str,
+    ) -> Ruled<Id> {
         if missing.parent == 0 {
-            let place = Place { bucket: missing.bucket, parent: 0, name: format!("{full}/") };
+            let place = Place {
+                bucket: missing.bucket,
+                parent: 0,
+                name: format!("{full}/"),
+            };
             let row = self.directory_key(owner)?;
             self.add_directory_key(&place, &row)?;
             return Ok(0);
         }
-        let place = Place { bucket: missing.bucket, parent: missing.parent, name: name.to_owned() };
+        let place = Place {
+            bucket: missing.bucket,
+            parent: missing.parent,
+            name: name.to_owned(),
+        };
         let row = DirRow {
             object_id: self.draw()?,
             update_id: self.command,
@@ -260,7 +355,13 @@ impl Context<'_, '_> {
             acls: Vec::new(),
         };
         let id = row.object_id;
-        self.charge(place.bucket, Charge { names: 1, ..Charge::default() })?;
+        self.charge(
+            place.bucket,
+            Charge {
+                names: 1,
+                ..Charge::default()
+            },
+        )?;
         table::put_dir(self.txn, &place, &row);
         Ok(id)
     }
@@ -280,7 +381,13 @@ impl Context<'_, '_> {
 
     /// Adds a LEGACY directory's own key.
     pub(crate) fn add_directory_key(&mut self, place: &Place, row: &FileRow) -> Ruled<()> {
-        self.charge(place.bucket, Charge { names: 1, ..Charge::default() })?;
+        self.charge(
+            place.bucket,
+            Charge {
+                names: 1,
+                ..Charge::default()
+            },
+        )?;
         table::put_file(self.txn, place, row);
         table::put_file_place(self.txn, row.object_id, place);
         Ok(())
@@ -298,7 +405,9 @@ impl Context<'_, '_> {
             }
             return Ok(());
         }
-        let Some(at) = table::dir_place(self.txn, place.bucket, place.parent)? else { return Ok(()) };
+        let Some(at) = table::dir_place(self.txn, place.bucket, place.parent)? else {
+            return Ok(());
+        };
         if let Some(mut row) = table::dir(self.txn, &at)? {
             row.modified_ms = self.wall_ms;
             table::write(self.txn, Keyspace::Dirs, key::place(&at), &row);

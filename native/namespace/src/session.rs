@@ -34,25 +34,39 @@ pub(crate) fn phase(open: &OpenRow) -> Phase {
 /// The session that a call may write to: it is open, ACTIVE, and its file can be reached from the root. A handle follows its file; a
 /// call without one must name the path at which its session stands.
 pub(crate) fn writer(ctx: &Context<'_, '_>, target: &Target) -> Ruled<Session> {
-    let Some(handle) = &target.handle else { return writer_at_path(ctx, target) };
+    let Some(handle) = &target.handle else {
+        return writer_at_path(ctx, target);
+    };
     let Some(open) = table::open(ctx.txn, handle.bucket, handle.session)? else {
-        return refuse(RefusalKind::SessionUnknown, format!("there is no session {}", handle.session));
+        return refuse(
+            RefusalKind::SessionUnknown,
+            format!("there is no session {}", handle.session),
+        );
     };
     if open.file != handle.file {
         return refuse(
             RefusalKind::IdentityMismatch,
-            format!("session {} writes file {}, not {}", handle.session, open.file, handle.file),
+            format!(
+                "session {} writes file {}, not {}",
+                handle.session, open.file, handle.file
+            ),
         );
     }
     match phase(&open) {
         Phase::Active => {}
         Phase::Recovering => {
-            return refuse(RefusalKind::Fenced, format!("session {} was fenced by a recovery", handle.session));
+            return refuse(
+                RefusalKind::Fenced,
+                format!("session {} was fenced by a recovery", handle.session),
+            );
         }
         Phase::Invalidated => {
             return refuse(
                 RefusalKind::Invalidated,
-                format!("the file of session {} was deleted or replaced", handle.session),
+                format!(
+                    "the file of session {} was deleted or replaced",
+                    handle.session
+                ),
             );
         }
     }
@@ -60,27 +74,48 @@ pub(crate) fn writer(ctx: &Context<'_, '_>, target: &Target) -> Ruled<Session> {
     if !resolve::reachable(ctx.txn, &place)? {
         return refuse(
             RefusalKind::Unreachable,
-            format!("a directory above the file of session {} was deleted", handle.session),
+            format!(
+                "a directory above the file of session {} was deleted",
+                handle.session
+            ),
         );
     }
-    Ok(Session { id: handle.session, open, place })
+    Ok(Session {
+        id: handle.session,
+        open,
+        place,
+    })
 }
 
 fn writer_at_path(ctx: &Context<'_, '_>, target: &Target) -> Ruled<Session> {
     let Some(path) = &target.path else {
-        return refuse(RefusalKind::InvalidRequest, "neither a handle nor a path says which writer calls");
+        return refuse(
+            RefusalKind::InvalidRequest,
+            "neither a handle nor a path says which writer calls",
+        );
     };
     let row = bucket::get(ctx.txn, &path.volume, &path.bucket)??;
     let text = name::key(bucket::layout(&row), &path.key)?.text;
-    let gone = || refuse(RefusalKind::KeyNotFound, format!("no writer {} is open at {path}", target.session));
-    let Some(open) = table::open(ctx.txn, row.object_id, target.session)? else { return gone() };
+    let gone = || {
+        refuse(
+            RefusalKind::KeyNotFound,
+            format!("no writer {} is open at {path}", target.session),
+        )
+    };
+    let Some(open) = table::open(ctx.txn, row.object_id, target.session)? else {
+        return gone();
+    };
     if open.append.is_some() {
         let status = status(ctx.txn, target.session, &open, ctx.lease_ms, &ctx.limits)?;
         return Err(conflict(status, &path.to_string()).into());
     }
     let at = match (bucket::layout(&row), resolve::locate(ctx.txn, &row, &text)?) {
         // Full keys need no parents.
-        (Layout::Legacy | Layout::ObjectStore, _) => Some(Place { bucket: row.object_id, parent: 0, name: text }),
+        (Layout::Legacy | Layout::ObjectStore, _) => Some(Place {
+            bucket: row.object_id,
+            parent: 0,
+            name: text,
+        }),
         (_, At::File(place, _)) => Some(place),
         (_, At::Directory(directory)) => Some(directory.place),
         (_, At::Missing(missing)) => missing.place(),
@@ -90,7 +125,11 @@ fn writer_at_path(ctx: &Context<'_, '_>, target: &Target) -> Ruled<Session> {
     if phase(&open) != Phase::Active || at.as_ref() != Some(&place) {
         return gone();
     }
-    Ok(Session { id: target.session, open, place })
+    Ok(Session {
+        id: target.session,
+        open,
+        place,
+    })
 }
 
 /// A session as a waiter or an operator sees it, at lease time `lease_ms`.
@@ -105,10 +144,18 @@ pub(crate) fn status(
     let file = table::file(rows, &place)?;
     let handle = Some(open.handle(session));
     let Some(append) = &open.append else {
-        let published = open.ordinary.as_ref().and_then(|ordinary| ordinary.published);
-        let file = file.filter(|file| published.is_some_and(|published| published.file == file.object_id));
+        let published = open
+            .ordinary
+            .as_ref()
+            .and_then(|ordinary| ordinary.published);
+        let file =
+            file.filter(|file| published.is_some_and(|published| published.file == file.object_id));
         return Ok(AppendStatus {
-            writer: if published.is_some() { WriterKind::Hsync } else { WriterKind::Ordinary } as i32,
+            writer: if published.is_some() {
+                WriterKind::Hsync
+            } else {
+                WriterKind::Ordinary
+            } as i32,
             handle,
             phase: (phase(open) == Phase::Invalidated).then_some(Phase::Invalidated as i32),
             published_length: file.as_ref().map_or(0, |file| file.size),
@@ -124,10 +171,15 @@ pub(crate) fn status(
         handle,
         phase: Some(open.phase),
         last_renewed_ms: renewal.last_renewed_ms,
-        remaining_ms: renewal.last_renewed_ms.saturating_add(limits.soft_limit_ms).saturating_sub(lease_ms),
+        remaining_ms: renewal
+            .last_renewed_ms
+            .saturating_add(limits.soft_limit_ms)
+            .saturating_sub(lease_ms),
         prefix_length: append.prefix_length,
         published_length: file.as_ref().map_or(append.prefix_length, |file| file.size),
-        suffix_blocks: file.as_ref().map_or(0, |file| file.block_count.saturating_sub(append.prefix_blocks)),
+        suffix_blocks: file.as_ref().map_or(0, |file| {
+            file.block_count.saturating_sub(append.prefix_blocks)
+        }),
         owner: append.lease_owner.clone(),
         renewals: renewal.renewals,
         created: append.created,
@@ -144,22 +196,45 @@ pub(crate) fn conflict(status: AppendStatus, what: &str) -> Refusal {
     };
     let session = status.handle.map_or(0, |handle| handle.session);
     let detail = match kind {
-        RefusalKind::Recovering => format!("{what}: the append session {session} of {} is being recovered", status.owner),
+        RefusalKind::Recovering => format!(
+            "{what}: the append session {session} of {} is being recovered",
+            status.owner
+        ),
         RefusalKind::ConflictAppend => format!(
             "{what} is being appended to by {} (session {session}, which may be recovered in {} ms)",
             status.owner, status.remaining_ms
         ),
-        _ => format!("{what} is being written by {} (session {session})", status.owner),
+        _ => format!(
+            "{what} is being written by {} (session {session})",
+            status.owner
+        ),
     };
-    Refusal { kind: kind as i32, detail, conflict: Some(Box::new(status)) }
+    Refusal {
+        kind: kind as i32,
+        detail,
+        conflict: Some(Box::new(status)),
+    }
 }
 
 /// The session that owns a file, if one does.
-pub(crate) fn owner(rows: &dyn Rows, place: &Place, file: &FileRow) -> Result<Option<Session>, RowsError> {
-    let Some(id) = file.append_owner else { return Ok(None) };
+pub(crate) fn owner(
+    rows: &dyn Rows,
+    place: &Place,
+    file: &FileRow,
+) -> Result<Option<Session>, RowsError> {
+    let Some(id) = file.append_owner else {
+        return Ok(None);
+    };
     match table::open(rows, place.bucket, id)? {
-        Some(open) => Ok(Some(Session { id, open, place: place.clone() })),
-        None => Err(table::corrupt(Keyspace::Open, format!("session {id} owns a file and is not open"))),
+        Some(open) => Ok(Some(Session {
+            id,
+            open,
+            place: place.clone(),
+        })),
+        None => Err(table::corrupt(
+            Keyspace::Open,
+            format!("session {id} owns a file and is not open"),
+        )),
     }
 }
 
@@ -170,10 +245,15 @@ pub(crate) fn ordinary_at(rows: &dyn Rows, place: &Place) -> Result<Option<Sessi
     for (row, _) in table::below(rows, Keyspace::OpenByName, &prefix, &prefix, 2)? {
         let id = key::number_at(&row, prefix.len())
             .ok_or_else(|| table::corrupt(Keyspace::OpenByName, "a key without a session"))?;
-        let open = table::open(rows, place.bucket, id)?
-            .ok_or_else(|| table::corrupt(Keyspace::OpenByName, format!("session {id} is not open")))?;
+        let open = table::open(rows, place.bucket, id)?.ok_or_else(|| {
+            table::corrupt(Keyspace::OpenByName, format!("session {id} is not open"))
+        })?;
         if open.append.is_none() {
-            return Ok(Some(Session { id, open, place: place.clone() }));
+            return Ok(Some(Session {
+                id,
+                open,
+                place: place.clone(),
+            }));
         }
     }
     Ok(None)
@@ -183,25 +263,41 @@ impl Context<'_, '_> {
     /// Writes a session's row and the index by name.
     pub(crate) fn put_session(&mut self, session: &Session) {
         table::put_open(self.txn, session.id, &session.open);
-        self.txn.put(Keyspace::OpenByName, key::open_by_name(&session.place, session.id), Vec::new());
+        self.txn.put(
+            Keyspace::OpenByName,
+            key::open_by_name(&session.place, session.id),
+            Vec::new(),
+        );
     }
 
     /// Moves a session with its file.
     pub(crate) fn move_session(&mut self, id: Id, from: &Place, to: &Place) -> Ruled<()> {
-        let Some(mut open) = table::open(self.txn, from.bucket, id)? else { return Ok(()) };
+        let Some(mut open) = table::open(self.txn, from.bucket, id)? else {
+            return Ok(());
+        };
         if Place::from(open.place.clone()) != *from {
             return Ok(());
         }
-        self.txn.remove(Keyspace::OpenByName, key::open_by_name(from, id));
+        self.txn
+            .remove(Keyspace::OpenByName, key::open_by_name(from, id));
         open.place = to.into();
-        self.put_session(&Session { id, open, place: to.clone() });
+        self.put_session(&Session {
+            id,
+            open,
+            place: to.clone(),
+        });
         Ok(())
     }
 
     /// Ends a session's right to write, because its file was deleted or replaced. Its row and allocations stay for the cleanup.
     pub(crate) fn invalidate(&mut self, bucket: Id, id: Id) -> Ruled<()> {
-        let Some(mut open) = table::open(self.txn, bucket, id)? else { return Ok(()) };
-        self.txn.remove(Keyspace::OpenByName, key::open_by_name(&open.place.clone().into(), id));
+        let Some(mut open) = table::open(self.txn, bucket, id)? else {
+            return Ok(());
+        };
+        self.txn.remove(
+            Keyspace::OpenByName,
+            key::open_by_name(&open.place.clone().into(), id),
+        );
         self.txn.remove(Keyspace::Renewals, key::two(bucket, id));
         open.phase = Phase::Invalidated as i32;
         table::put_open(self.txn, id, &open);
@@ -211,18 +307,36 @@ impl Context<'_, '_> {
     /// Removes a session; the blocks that it was given and never published go to reclamation (I9).
     pub(crate) fn end_session(&mut self, session: &Session) -> Ruled<()> {
         let bucket = session.place.bucket;
-        self.txn.remove(Keyspace::Open, key::two(bucket, session.id));
-        self.txn.remove(Keyspace::OpenByName, key::open_by_name(&session.place, session.id));
-        self.txn.remove(Keyspace::Renewals, key::two(bucket, session.id));
+        self.txn
+            .remove(Keyspace::Open, key::two(bucket, session.id));
+        self.txn.remove(
+            Keyspace::OpenByName,
+            key::open_by_name(&session.place, session.id),
+        );
+        self.txn
+            .remove(Keyspace::Renewals, key::two(bucket, session.id));
         let prefix = key::two(bucket, session.id);
         let mut unused = Vec::new();
-        for (row, value) in table::below(self.txn, Keyspace::Allocations, &prefix, &prefix, usize::MAX)? {
+        for (row, value) in table::below(
+            self.txn,
+            Keyspace::Allocations,
+            &prefix,
+            &prefix,
+            usize::MAX,
+        )? {
             let local = key::number_at(&row, prefix.len())
                 .ok_or_else(|| table::corrupt(Keyspace::Allocations, "a key without a block"))?;
             let AllocationRow { container } = table::decode(Keyspace::Allocations, &value)?;
             self.txn.remove(Keyspace::Allocations, row);
-            let block: BlockRow = table::read(self.txn, Keyspace::Blocks, &key::two(container, local))?
-                .ok_or_else(|| table::corrupt(Keyspace::Blocks, format!("block {container}/{local} is gone")))?;
+            let block: BlockRow =
+                table::read(self.txn, Keyspace::Blocks, &key::two(container, local))?.ok_or_else(
+                    || {
+                        table::corrupt(
+                            Keyspace::Blocks,
+                            format!("block {container}/{local} is gone"),
+                        )
+                    },
+                )?;
             if block.listed.is_none() {
                 unused.push(BlockName { container, local });
             }
@@ -263,6 +377,11 @@ impl Context<'_, '_> {
     fn put_deleted(&mut self, row: DeletedFileRow) {
         let ordinal = self.deletions;
         self.deletions += 1;
-        table::write(self.txn, Keyspace::DeletedFiles, key::deletion(self.command, ordinal), &row);
+        table::write(
+            self.txn,
+            Keyspace::DeletedFiles,
+            key::deletion(self.command, ordinal),
+            &row,
+        );
     }
 }

@@ -4,14 +4,22 @@ use crate::command::{Holder, Limits};
 use crate::ids::Id;
 use crate::key::{self, Place};
 use crate::machine::Position;
-use crate::record::{BucketPlace, BucketRow, DirRow, FileRow, OpenRow, PlaceRow, RenewalRow, VolumeRow};
+use crate::record::{
+    BucketPlace, BucketRow, DirRow, FileRow, OpenRow, PlaceRow, RenewalRow, VolumeRow,
+};
 use crate::rows::{Keyspace, Rows, RowsError};
 use crate::txn::Txn;
 use prost::Message;
 
 /// Decodes a row.
-pub(crate) fn decode<M: Message + Default>(keyspace: Keyspace, value: &[u8]) -> Result<M, RowsError> {
-    M::decode(value).map_err(|error| RowsError::Corrupt { keyspace, detail: error.to_string() })
+pub(crate) fn decode<M: Message + Default>(
+    keyspace: Keyspace,
+    value: &[u8],
+) -> Result<M, RowsError> {
+    M::decode(value).map_err(|error| RowsError::Corrupt {
+        keyspace,
+        detail: error.to_string(),
+    })
 }
 
 /// Reads and decodes a row.
@@ -20,7 +28,9 @@ pub(crate) fn read<M: Message + Default>(
     keyspace: Keyspace,
     key: &[u8],
 ) -> Result<Option<M>, RowsError> {
-    rows.get(keyspace, key)?.map(|value| decode(keyspace, &value)).transpose()
+    rows.get(keyspace, key)?
+        .map(|value| decode(keyspace, &value))
+        .transpose()
 }
 
 /// Encodes and writes a row.
@@ -30,7 +40,10 @@ pub(crate) fn write<M: Message>(txn: &mut Txn<'_>, keyspace: Keyspace, key: Vec<
 
 /// A contradiction between rows.
 pub(crate) fn corrupt(keyspace: Keyspace, detail: impl Into<String>) -> RowsError {
-    RowsError::Corrupt { keyspace, detail: detail.into() }
+    RowsError::Corrupt {
+        keyspace,
+        detail: detail.into(),
+    }
 }
 
 /// The rows whose keys start with `prefix`, from `from` on.
@@ -41,11 +54,20 @@ pub(crate) fn below(
     from: &[u8],
     limit: usize,
 ) -> Result<Vec<(bytes::Bytes, bytes::Bytes)>, RowsError> {
-    rows.range(keyspace, from.max(prefix), key::behind(prefix).as_deref(), limit)
+    rows.range(
+        keyspace,
+        from.max(prefix),
+        key::behind(prefix).as_deref(),
+        limit,
+    )
 }
 
 /// Is there a row whose key starts with `prefix`?
-pub(crate) fn any_below(rows: &dyn Rows, keyspace: Keyspace, prefix: &[u8]) -> Result<bool, RowsError> {
+pub(crate) fn any_below(
+    rows: &dyn Rows,
+    keyspace: Keyspace,
+    prefix: &[u8],
+) -> Result<bool, RowsError> {
     Ok(!below(rows, keyspace, prefix, prefix, 1)?.is_empty())
 }
 
@@ -69,20 +91,34 @@ pub(crate) fn volume(rows: &dyn Rows, volume: &str) -> Result<Option<VolumeRow>,
     read(rows, Keyspace::Volumes, volume.as_bytes())
 }
 
-pub(crate) fn bucket(rows: &dyn Rows, volume: &str, bucket: &str) -> Result<Option<BucketRow>, RowsError> {
+pub(crate) fn bucket(
+    rows: &dyn Rows,
+    volume: &str,
+    bucket: &str,
+) -> Result<Option<BucketRow>, RowsError> {
     read(rows, Keyspace::Buckets, &key::bucket(volume, bucket))
 }
 
 pub(crate) fn bucket_by_id(rows: &dyn Rows, id: Id) -> Result<Option<BucketRow>, RowsError> {
-    let Some(place) = read::<BucketPlace>(rows, Keyspace::BucketPlaces, &key::one(id))? else { return Ok(None) };
+    let Some(place) = read::<BucketPlace>(rows, Keyspace::BucketPlaces, &key::one(id))? else {
+        return Ok(None);
+    };
     match bucket(rows, &place.volume, &place.bucket)? {
         Some(row) if row.object_id == id => Ok(Some(row)),
-        _ => Err(corrupt(Keyspace::BucketPlaces, format!("bucket {id} is not where it should stand"))),
+        _ => Err(corrupt(
+            Keyspace::BucketPlaces,
+            format!("bucket {id} is not where it should stand"),
+        )),
     }
 }
 
 pub(crate) fn put_bucket(txn: &mut Txn<'_>, row: &BucketRow) {
-    write(txn, Keyspace::Buckets, key::bucket(&row.volume, &row.bucket), row);
+    write(
+        txn,
+        Keyspace::Buckets,
+        key::bucket(&row.volume, &row.bucket),
+        row,
+    );
 }
 
 pub(crate) fn dir(rows: &dyn Rows, place: &Place) -> Result<Option<DirRow>, RowsError> {
@@ -96,7 +132,12 @@ pub(crate) fn dir_place(rows: &dyn Rows, bucket: Id, dir: Id) -> Result<Option<P
 /// Writes a directory and where it stands.
 pub(crate) fn put_dir(txn: &mut Txn<'_>, place: &Place, row: &DirRow) {
     write(txn, Keyspace::Dirs, key::place(place), row);
-    write(txn, Keyspace::DirParents, key::two(place.bucket, row.object_id), &PlaceRow::from(place));
+    write(
+        txn,
+        Keyspace::DirParents,
+        key::two(place.bucket, row.object_id),
+        &PlaceRow::from(place),
+    );
 }
 
 pub(crate) fn file(rows: &dyn Rows, place: &Place) -> Result<Option<FileRow>, RowsError> {
@@ -113,7 +154,12 @@ pub(crate) fn file_place(rows: &dyn Rows, file: Id) -> Result<Option<Place>, Row
 }
 
 pub(crate) fn put_file_place(txn: &mut Txn<'_>, file: Id, place: &Place) {
-    write(txn, Keyspace::FilePlaces, key::one(file), &PlaceRow::from(place));
+    write(
+        txn,
+        Keyspace::FilePlaces,
+        key::one(file),
+        &PlaceRow::from(place),
+    );
 }
 
 pub(crate) fn open(rows: &dyn Rows, bucket: Id, session: Id) -> Result<Option<OpenRow>, RowsError> {
@@ -121,10 +167,19 @@ pub(crate) fn open(rows: &dyn Rows, bucket: Id, session: Id) -> Result<Option<Op
 }
 
 pub(crate) fn put_open(txn: &mut Txn<'_>, session: Id, row: &OpenRow) {
-    write(txn, Keyspace::Open, key::two(row.place.bucket, session), row);
+    write(
+        txn,
+        Keyspace::Open,
+        key::two(row.place.bucket, session),
+        row,
+    );
 }
 
-pub(crate) fn renewal(rows: &dyn Rows, bucket: Id, session: Id) -> Result<Option<RenewalRow>, RowsError> {
+pub(crate) fn renewal(
+    rows: &dyn Rows,
+    bucket: Id,
+    session: Id,
+) -> Result<Option<RenewalRow>, RowsError> {
     read(rows, Keyspace::Renewals, &key::two(bucket, session))
 }
 
@@ -134,12 +189,20 @@ pub(crate) fn holder(rows: &dyn Rows, number: u32) -> Result<Option<Holder>, Row
 
 impl From<PlaceRow> for Place {
     fn from(row: PlaceRow) -> Place {
-        Place { bucket: row.bucket, parent: row.parent, name: row.name }
+        Place {
+            bucket: row.bucket,
+            parent: row.parent,
+            name: row.name,
+        }
     }
 }
 
 impl From<&Place> for PlaceRow {
     fn from(place: &Place) -> PlaceRow {
-        PlaceRow { bucket: place.bucket, parent: place.parent, name: place.name.clone() }
+        PlaceRow {
+            bucket: place.bucket,
+            parent: place.parent,
+            name: place.name.clone(),
+        }
     }
 }

@@ -19,7 +19,9 @@ pub(crate) fn set(ctx: &mut Context<'_, '_>, command: &SetTimes) -> Ruled<Reply>
     if matches!(at, At::Missing(_) | At::BelowFile) {
         return refuse(RefusalKind::KeyNotFound, format!("{path} is not there"));
     }
-    let Ok(modified_ms) = u64::try_from(command.modified_ms) else { return done() };
+    let Ok(modified_ms) = u64::try_from(command.modified_ms) else {
+        return done();
+    };
     match at {
         At::File(place, mut file) => {
             file.modified_ms = modified_ms;

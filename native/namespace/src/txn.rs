@@ -29,7 +29,11 @@ pub(crate) struct Savepoint(usize);
 impl<'a> Txn<'a> {
     /// A transaction without changes.
     pub(crate) fn new(rows: &'a dyn Rows) -> Txn<'a> {
-        Txn { rows, written: vec![Written::new(); Keyspace::ALL.len()], undo: Vec::new() }
+        Txn {
+            rows,
+            written: vec![Written::new(); Keyspace::ALL.len()],
+            undo: Vec::new(),
+        }
     }
 
     fn of(&self, keyspace: Keyspace) -> &Written {
@@ -38,11 +42,20 @@ impl<'a> Txn<'a> {
 
     fn write(&mut self, keyspace: Keyspace, key: Bytes, value: Option<Bytes>) {
         let before = self.written[keyspace as usize].insert(key.clone(), value);
-        self.undo.push(Undo { keyspace, key, before });
+        self.undo.push(Undo {
+            keyspace,
+            key,
+            before,
+        });
     }
 
     /// Writes a row.
-    pub(crate) fn put(&mut self, keyspace: Keyspace, key: impl Into<Bytes>, value: impl Into<Bytes>) {
+    pub(crate) fn put(
+        &mut self,
+        keyspace: Keyspace,
+        key: impl Into<Bytes>,
+        value: impl Into<Bytes>,
+    ) {
         self.write(keyspace, key.into(), Some(value.into()));
     }
 
@@ -74,7 +87,11 @@ impl<'a> Txn<'a> {
             .into_iter()
             .zip(self.written)
             .flat_map(|(keyspace, rows)| {
-                rows.into_iter().map(move |(key, value)| Change { keyspace, key, value })
+                rows.into_iter().map(move |(key, value)| Change {
+                    keyspace,
+                    key,
+                    value,
+                })
             })
             .collect()
     }
@@ -102,8 +119,10 @@ impl Rows for Txn<'_> {
             Some(to) => std::ops::Bound::Excluded(to),
             None => std::ops::Bound::Unbounded,
         };
-        let mut over =
-            self.of(keyspace).range::<[u8], _>((std::ops::Bound::Included(from), upper)).peekable();
+        let mut over = self
+            .of(keyspace)
+            .range::<[u8], _>((std::ops::Bound::Included(from), upper))
+            .peekable();
         if over.peek().is_none() {
             return self.rows.range(keyspace, from, to, limit);
         }
@@ -170,7 +189,13 @@ mod tests {
         rows.range(Keyspace::Files, from, to, limit)
             .unwrap()
             .into_iter()
-            .map(|(key, value)| format!("{}={}", String::from_utf8_lossy(&key), String::from_utf8_lossy(&value)))
+            .map(|(key, value)| {
+                format!(
+                    "{}={}",
+                    String::from_utf8_lossy(&key),
+                    String::from_utf8_lossy(&value)
+                )
+            })
             .collect()
     }
 
@@ -183,7 +208,10 @@ mod tests {
         txn.remove(Keyspace::Files, &b"a"[..]);
         txn.remove(Keyspace::Files, &b"e"[..]);
         txn.put(Keyspace::Files, &b"z"[..], &b"new"[..]);
-        assert_eq!(keys(&txn, b"", None, 100), ["b=new", "c=new", "g=old", "z=new"]);
+        assert_eq!(
+            keys(&txn, b"", None, 100),
+            ["b=new", "c=new", "g=old", "z=new"]
+        );
         assert_eq!(keys(&txn, b"c", Some(b"z"), 100), ["c=new", "g=old"]);
         for limit in 0..4 {
             let all = ["b=new", "c=new", "g=old", "z=new"];

@@ -12,7 +12,10 @@ use crate::table;
 pub(crate) fn create(ctx: &mut Context<'_, '_>, command: &CreateVolume) -> Ruled<Reply> {
     name::check_volume(&command.volume)?;
     if table::volume(ctx.txn, &command.volume)?.is_some() {
-        return refuse(RefusalKind::VolumeExists, format!("volume {} is there already", command.volume));
+        return refuse(
+            RefusalKind::VolumeExists,
+            format!("volume {} is there already", command.volume),
+        );
     }
     let row = VolumeRow {
         owner: ctx.owner(&command.owner),
@@ -41,7 +44,10 @@ pub(crate) fn set(ctx: &mut Context<'_, '_>, command: &SetVolume) -> Ruled<Reply
         if quota > 0 && u64::try_from(quota).is_ok_and(|quota| quota < row.used_names) {
             return refuse(
                 RefusalKind::QuotaExceeded,
-                format!("volume {} holds {} buckets, more than {quota}", command.volume, row.used_names),
+                format!(
+                    "volume {} holds {} buckets, more than {quota}",
+                    command.volume, row.used_names
+                ),
             );
         }
         row.quota_names = quota;
@@ -65,7 +71,8 @@ pub(crate) fn delete(ctx: &mut Context<'_, '_>, command: &VolumeName) -> Ruled<R
             format!("volume {} has {} buckets", command.volume, row.used_names),
         );
     }
-    ctx.txn.remove(Keyspace::Volumes, command.volume.clone().into_bytes());
+    ctx.txn
+        .remove(Keyspace::Volumes, command.volume.clone().into_bytes());
     done()
 }
 
@@ -73,7 +80,10 @@ pub(crate) fn delete(ctx: &mut Context<'_, '_>, command: &VolumeName) -> Ruled<R
 pub(crate) fn get(ctx: &Context<'_, '_>, volume: &str) -> Ruled<VolumeRow> {
     match table::volume(ctx.txn, volume)? {
         Some(row) => Ok(row),
-        None => refuse(RefusalKind::VolumeNotFound, format!("there is no volume {volume}")),
+        None => refuse(
+            RefusalKind::VolumeNotFound,
+            format!("there is no volume {volume}"),
+        ),
     }
 }
 
@@ -107,7 +117,10 @@ pub(crate) fn check_space(
         if bucket.quota_bytes <= 0 {
             return refuse(
                 RefusalKind::InvalidRequest,
-                format!("volume {volume} has a space quota, so bucket {} needs one", bucket.bucket),
+                format!(
+                    "volume {volume} has a space quota, so bucket {} needs one",
+                    bucket.bucket
+                ),
             );
         }
         sum = sum.saturating_add(bucket.quota_bytes);
@@ -115,7 +128,10 @@ pub(crate) fn check_space(
     if sum > row.quota_bytes {
         return refuse(
             RefusalKind::QuotaExceeded,
-            format!("the buckets of volume {volume} may hold {sum} bytes together, the volume only {}", row.quota_bytes),
+            format!(
+                "the buckets of volume {volume} may hold {sum} bytes together, the volume only {}",
+                row.quota_bytes
+            ),
         );
     }
     Ok(())

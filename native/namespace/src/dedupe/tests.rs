@@ -18,8 +18,15 @@ fn a_retry_gets_the_first_answer_and_changes_nothing() {
     let rows = world.rows.without_bookkeeping();
     assert_eq!(world.send(admission).unwrap(), first);
     assert_eq!(world.rows.without_bookkeeping(), rows);
-    let Some(Answer::Admitted(admitted)) = first.answer else { panic!() };
-    let close = publish(admitted.handle, PublishKind::Close, 13, vec![block(&admitted.blocks[0], 3)]);
+    let Some(Answer::Admitted(admitted)) = first.answer else {
+        panic!()
+    };
+    let close = publish(
+        admitted.handle,
+        PublishKind::Close,
+        13,
+        vec![block(&admitted.blocks[0], 3)],
+    );
     let close = world.request(close);
     world.send(close.clone()).unwrap();
     let again = world.append("f");
@@ -33,7 +40,10 @@ fn a_retry_in_the_same_entry_gets_the_first_answer() {
     let request = world.request(mkdir("d"));
     let outcomes = world.entry(vec![request.clone(), request]);
     assert_eq!(outcomes[0], outcomes[1]);
-    assert_eq!(outcomes[0].as_ref().unwrap().answer, Some(Answer::DirectoryExisted(false)));
+    assert_eq!(
+        outcomes[0].as_ref().unwrap().answer,
+        Some(Answer::DirectoryExisted(false))
+    );
 }
 
 #[test]
@@ -54,9 +64,15 @@ fn what_may_be_tried_again_is_not_remembered() {
         append.holders = vec![9];
     }
     let request = world.request(unlucky);
-    assert_eq!(world.send(request.clone()).unwrap_err().kind(), RefusalKind::RetryLater);
+    assert_eq!(
+        world.send(request.clone()).unwrap_err().kind(),
+        RefusalKind::RetryLater
+    );
     // The leader picks another holder for the same call.
-    let lucky = Request { command: Some(append("f", CreateMode::No)), ..request };
+    let lucky = Request {
+        command: Some(append("f", CreateMode::No)),
+        ..request
+    };
     let first = world.send(lucky.clone()).unwrap();
     let mut elsewhere = lucky;
     if let Some(Command::AppendFile(append)) = &mut elsewhere.command {
@@ -70,10 +86,22 @@ fn an_invocation_is_bound_to_its_command_and_its_user() {
     let mut world = World::fso();
     let request = world.request(mkdir("d"));
     world.send(request.clone()).unwrap();
-    let other = Request { command: Some(mkdir("e")), ..request.clone() };
-    assert_eq!(world.send(other).unwrap_err().kind(), RefusalKind::InvalidRequest);
-    let bob = Request { user: "bob".into(), ..request.clone() };
-    assert_eq!(world.send(bob).unwrap_err().kind(), RefusalKind::InvalidRequest);
+    let other = Request {
+        command: Some(mkdir("e")),
+        ..request.clone()
+    };
+    assert_eq!(
+        world.send(other).unwrap_err().kind(),
+        RefusalKind::InvalidRequest
+    );
+    let bob = Request {
+        user: "bob".into(),
+        ..request.clone()
+    };
+    assert_eq!(
+        world.send(bob).unwrap_err().kind(),
+        RefusalKind::InvalidRequest
+    );
     assert!(!world.there("e"));
     world.send(request).unwrap();
 }
@@ -86,19 +114,30 @@ fn answers_below_the_mark_are_freed_and_unknown_from_then_on() {
     let second = world.request(mkdir("b"));
     world.send(second.clone()).unwrap();
     let mark = second.invocation.as_ref().unwrap().sequence;
-    let third = Request { answered_below: Some(mark), ..world.request(mkdir("c")) };
+    let third = Request {
+        answered_below: Some(mark),
+        ..world.request(mkdir("c"))
+    };
     world.send(third).unwrap();
-    assert_eq!(world.send(first).unwrap_err().kind(), RefusalKind::Uncertain);
+    assert_eq!(
+        world.send(first).unwrap_err().kind(),
+        RefusalKind::Uncertain
+    );
     world.send(second).unwrap();
     let count = Count::read(&world.rows).unwrap();
     assert_eq!(count.now, 2);
     // A mark does not go back, and holds for renewals' invocations too.
-    let late = Request { answered_below: Some(0), ..world.request(mkdir("d")) };
+    let late = Request {
+        answered_below: Some(0),
+        ..world.request(mkdir("d"))
+    };
     world.send(late).unwrap();
     let handles = Vec::new();
     let renewal = Request {
         answered_below: Some(mark + 1),
-        ..world.request(Command::RenewLeases(crate::command::RenewLeases { sessions: handles }))
+        ..world.request(Command::RenewLeases(crate::command::RenewLeases {
+            sessions: handles,
+        }))
     };
     world.send(renewal).unwrap();
     assert_eq!(Count::read(&world.rows).unwrap().now, 2);
@@ -110,10 +149,16 @@ fn another_clients_mark_frees_nothing() {
     let first = world.request(mkdir("a"));
     world.send(first.clone()).unwrap();
     let mut other = world.request(mkdir("b"));
-    other.invocation = Some(Invocation { client: (&b"client-10"[..]).into(), sequence: 9 });
+    other.invocation = Some(Invocation {
+        client: (&b"client-10"[..]).into(),
+        sequence: 9,
+    });
     other.answered_below = Some(9);
     world.send(other).unwrap();
-    assert_eq!(world.send(first).unwrap().answer, Some(Answer::DirectoryExisted(false)));
+    assert_eq!(
+        world.send(first).unwrap().answer,
+        Some(Answer::DirectoryExisted(false))
+    );
 }
 
 #[test]
@@ -121,19 +166,34 @@ fn answers_and_marks_fall_out_after_the_retention_of_lease_time() {
     let mut world = World::fso();
     let request = world.request(mkdir("a"));
     world.send(request.clone()).unwrap();
-    let marked = Request { answered_below: Some(1), ..world.request(mkdir("b")) };
+    let marked = Request {
+        answered_below: Some(1),
+        ..world.request(mkdir("b"))
+    };
     world.send(marked).unwrap();
     world.lease_ms += world.machine.limits().dedupe_retention_ms;
     world.entry(Vec::new());
-    assert_eq!(world.send(request.clone()).unwrap().answer, Some(Answer::DirectoryExisted(false)));
+    assert_eq!(
+        world.send(request.clone()).unwrap().answer,
+        Some(Answer::DirectoryExisted(false))
+    );
     world.lease_ms += 1;
     world.entry(Vec::new());
     world.lease_ms += 2 * world.machine.limits().dedupe_retention_ms;
     world.entry(Vec::new());
     world.entry(Vec::new());
     assert_eq!(Count::read(&world.rows).unwrap().now, 0);
-    assert!(world.rows.range(Keyspace::Dedupe, &[], None, 9).unwrap().is_empty());
-    assert_eq!(world.send(request).unwrap().answer, Some(Answer::DirectoryExisted(true)));
+    assert!(
+        world
+            .rows
+            .range(Keyspace::Dedupe, &[], None, 9)
+            .unwrap()
+            .is_empty()
+    );
+    assert_eq!(
+        world.send(request).unwrap().answer,
+        Some(Answer::DirectoryExisted(true))
+    );
 }
 
 #[test]
@@ -160,14 +220,31 @@ fn a_full_table_refuses_newcomers_and_never_those_who_are_in() {
     let full = Count::read(&world.rows).unwrap().now + 1;
     world.limit(|limits| limits.dedupe_max = full);
     let waiting = world.request(mkdir("d"));
-    assert_eq!(world.send(waiting.clone()).unwrap_err().kind(), RefusalKind::RetryLater);
-    for command in [open_key("h", 0), append("h", CreateMode::IfMissing), delete("f", false)] {
+    assert_eq!(
+        world.send(waiting.clone()).unwrap_err().kind(),
+        RefusalKind::RetryLater
+    );
+    for command in [
+        open_key("h", 0),
+        append("h", CreateMode::IfMissing),
+        delete("f", false),
+    ] {
         assert_eq!(world.refused(command), RefusalKind::RetryLater);
     }
     world.allocate(admitted.handle);
     world.renew(&[admitted.handle]);
-    world.ok(publish(admitted.handle, PublishKind::Hsync, 11, vec![block(&admitted.blocks[0], 1)]));
-    world.ok(publish(admitted.handle, PublishKind::Close, 12, vec![block(&admitted.blocks[0], 2)]));
+    world.ok(publish(
+        admitted.handle,
+        PublishKind::Hsync,
+        11,
+        vec![block(&admitted.blocks[0], 1)],
+    ));
+    world.ok(publish(
+        admitted.handle,
+        PublishKind::Close,
+        12,
+        vec![block(&admitted.blocks[0], 2)],
+    ));
     world.ok(commit("g", writer.session, PublishKind::Close, Vec::new()));
     world.limit(|limits| limits.dedupe_max = 1_000);
     world.send(waiting).unwrap();
@@ -176,15 +253,30 @@ fn a_full_table_refuses_newcomers_and_never_those_who_are_in() {
 #[test]
 fn calls_without_an_identity_or_a_user_are_told_so() {
     let mut world = World::fso();
-    let duty = Request { invocation: None, ..world.request(mkdir("a")) };
+    let duty = Request {
+        invocation: None,
+        ..world.request(mkdir("a"))
+    };
     let before = Count::read(&world.rows).unwrap().now;
     world.send(duty).unwrap();
     assert_eq!(Count::read(&world.rows).unwrap().now, before);
-    let nobody = Request { user: String::new(), ..world.request(mkdir("b")) };
-    assert_eq!(world.send(nobody).unwrap_err().kind(), RefusalKind::PermissionDenied);
+    let nobody = Request {
+        user: String::new(),
+        ..world.request(mkdir("b"))
+    };
+    assert_eq!(
+        world.send(nobody).unwrap_err().kind(),
+        RefusalKind::PermissionDenied
+    );
     for client in [Vec::new(), vec![1; MAX_CLIENT_BYTES + 1]] {
         let mut odd = world.request(mkdir("b"));
-        odd.invocation = Some(Invocation { client: client.into(), sequence: 1 });
-        assert_eq!(world.send(odd).unwrap_err().kind(), RefusalKind::InvalidRequest);
+        odd.invocation = Some(Invocation {
+            client: client.into(),
+            sequence: 1,
+        });
+        assert_eq!(
+            world.send(odd).unwrap_err().kind(),
+            RefusalKind::InvalidRequest
+        );
     }
 }

@@ -5,7 +5,10 @@ use crate::testing::{MemoryRows, World, append, mkdir};
 #[test]
 fn a_fresh_store_starts_with_the_starting_limits() {
     let machine = Machine::open(&MemoryRows::default()).unwrap();
-    assert_eq!((machine.position(), machine.limits()), (Position::default(), Limits::starting()));
+    assert_eq!(
+        (machine.position(), machine.limits()),
+        (Position::default(), Limits::starting())
+    );
 }
 
 #[test]
@@ -15,21 +18,49 @@ fn the_position_counts_commands_and_lease_time_never_goes_back() {
     let requests = vec![world.request(mkdir("a")), world.request(mkdir("b"))];
     world.entry(requests);
     let position = world.machine.position();
-    assert_eq!((position.term, position.index, position.command, position.lease_ms), (1, 1, 2, 500));
+    assert_eq!(
+        (
+            position.term,
+            position.index,
+            position.command,
+            position.lease_ms
+        ),
+        (1, 1, 2, 500)
+    );
     world.lease_ms = 400;
     world.entry(Vec::new());
-    assert_eq!((world.machine.position().index, world.machine.position().command), (2, 2));
+    assert_eq!(
+        (
+            world.machine.position().index,
+            world.machine.position().command
+        ),
+        (2, 2)
+    );
     assert_eq!(world.machine.position().lease_ms, 500);
-    assert_eq!(crate::read::position(&world.rows).unwrap(), world.machine.position());
-    assert_eq!(Machine::open(&world.rows).unwrap().position(), world.machine.position());
+    assert_eq!(
+        crate::read::position(&world.rows).unwrap(),
+        world.machine.position()
+    );
+    assert_eq!(
+        Machine::open(&world.rows).unwrap().position(),
+        world.machine.position()
+    );
 }
 
 #[test]
 fn an_entry_is_applied_once() {
     let mut world = World::fso();
-    let entry = Entry { stamp: Stamp::default(), requests: Vec::new() };
+    let entry = Entry {
+        stamp: Stamp::default(),
+        requests: Vec::new(),
+    };
     let at = world.machine.position();
-    assert!(world.machine.apply(&world.rows, 1, at.index, &entry).is_err());
+    assert!(
+        world
+            .machine
+            .apply(&world.rows, 1, at.index, &entry)
+            .is_err()
+    );
     assert_eq!(world.machine.position(), at);
 }
 
@@ -37,9 +68,20 @@ fn an_entry_is_applied_once() {
 fn a_command_of_a_newer_version_stops_the_machine() {
     let mut world = World::fso();
     let at = world.machine.position();
-    let unknown = Request { command: None, ..world.request(mkdir("a")) };
-    let entry = Entry { stamp: Stamp::default(), requests: vec![unknown] };
-    assert!(world.machine.apply(&world.rows, 1, at.index + 1, &entry).is_err());
+    let unknown = Request {
+        command: None,
+        ..world.request(mkdir("a"))
+    };
+    let entry = Entry {
+        stamp: Stamp::default(),
+        requests: vec![unknown],
+    };
+    assert!(
+        world
+            .machine
+            .apply(&world.rows, 1, at.index + 1, &entry)
+            .is_err()
+    );
     assert_eq!(world.machine.position(), at);
 }
 
@@ -54,10 +96,19 @@ fn commands_of_one_entry_see_the_earlier_ones_and_a_refused_one_leaves_nothing()
         world.request(append("d/f/g", CreateMode::MustBeNew)),
     ];
     let outcomes = world.entry(requests);
-    let kinds: Vec<_> = outcomes.iter().map(|outcome| outcome.as_ref().err().map(|refusal| refusal.kind())).collect();
+    let kinds: Vec<_> = outcomes
+        .iter()
+        .map(|outcome| outcome.as_ref().err().map(|refusal| refusal.kind()))
+        .collect();
     assert_eq!(
         kinds,
-        [None, Some(RefusalKind::FileExists), None, Some(RefusalKind::InvalidKeyName), Some(RefusalKind::NotAFile)]
+        [
+            None,
+            Some(RefusalKind::FileExists),
+            None,
+            Some(RefusalKind::InvalidKeyName),
+            Some(RefusalKind::NotAFile)
+        ]
     );
     assert!(!world.there("e"));
 }
@@ -66,20 +117,40 @@ fn commands_of_one_entry_see_the_earlier_ones_and_a_refused_one_leaves_nothing()
 fn limits_hold_from_the_command_that_sets_them() {
     let mut world = World::fso();
     world.file("f", &[1]);
-    let off = Limits { append_enabled: false, ..world.machine.limits() };
-    let requests = vec![world.request(Command::Configure(off)), world.request(append("f", CreateMode::No))];
+    let off = Limits {
+        append_enabled: false,
+        ..world.machine.limits()
+    };
+    let requests = vec![
+        world.request(Command::Configure(off)),
+        world.request(append("f", CreateMode::No)),
+    ];
     let outcomes = world.entry(requests);
-    assert_eq!(outcomes[1].as_ref().unwrap_err().kind(), RefusalKind::AppendDisabled);
+    assert_eq!(
+        outcomes[1].as_ref().unwrap_err().kind(),
+        RefusalKind::AppendDisabled
+    );
     assert_eq!(world.machine.limits(), off);
-    let nonsense = Limits { max_blocks_per_file: 0, ..off };
-    assert_eq!(world.refused(Command::Configure(nonsense)), RefusalKind::InvalidRequest);
+    let nonsense = Limits {
+        max_blocks_per_file: 0,
+        ..off
+    };
+    assert_eq!(
+        world.refused(Command::Configure(nonsense)),
+        RefusalKind::InvalidRequest
+    );
 }
 
 #[test]
 fn holders_keep_their_number() {
     let mut world = World::empty();
     let register = |uuid: &str, port| {
-        Command::RegisterHolder(Holder { number: 0, uuid: uuid.into(), host: "h".into(), port })
+        Command::RegisterHolder(Holder {
+            number: 0,
+            uuid: uuid.into(),
+            host: "h".into(),
+            port,
+        })
     };
     let number = |world: &mut World, command| match world.ok(command).answer {
         Some(crate::reply::Answer::HolderNumber(number)) => number,
@@ -88,7 +159,10 @@ fn holders_keep_their_number() {
     assert_eq!(number(&mut world, register("a", 1)), 1);
     assert_eq!(number(&mut world, register("b", 2)), 2);
     assert_eq!(number(&mut world, register("a", 3)), 1);
-    assert_eq!(crate::read::holder(&world.rows, 1).unwrap().unwrap().port, 3);
+    assert_eq!(
+        crate::read::holder(&world.rows, 1).unwrap().unwrap().port,
+        3
+    );
     assert_eq!(crate::read::holders(&world.rows).unwrap().len(), 2);
     assert_eq!(world.refused(register("", 1)), RefusalKind::InvalidRequest);
 }
@@ -97,10 +171,41 @@ fn holders_keep_their_number() {
 fn a_raised_epoch_issues_other_ids() {
     let mut world = World::fso();
     let mut raised = world.clone();
-    let position = Position { epoch: 1, ..world.machine.position() };
-    raised.rows.put(Keyspace::Meta, key::POSITION, &prost::Message::encode_to_vec(&position));
+    let position = Position {
+        epoch: 1,
+        ..world.machine.position()
+    };
+    raised.rows.put(
+        Keyspace::Meta,
+        key::POSITION,
+        &prost::Message::encode_to_vec(&position),
+    );
     raised.machine = Machine::open(&raised.rows).unwrap();
     let (before, after) = (world.file("f", &[1]), raised.file("f", &[1]));
     assert!(after.object_id > before.object_id);
     assert_ne!(after.generation, before.generation);
+}
+
+#[test]
+fn an_epoch_that_does_not_fit_an_id_stops_the_machine() {
+    let mut world = World::fso();
+    let position = Position {
+        epoch: 128,
+        ..world.machine.position()
+    };
+    world.rows.put(
+        Keyspace::Meta,
+        key::POSITION,
+        &prost::Message::encode_to_vec(&position),
+    );
+    let mut machine = Machine::open(&world.rows).unwrap();
+    let entry = Entry {
+        stamp: Stamp::default(),
+        requests: vec![world.request(mkdir("a"))],
+    };
+    assert!(
+        machine
+            .apply(&world.rows, 1, position.index + 1, &entry)
+            .is_err()
+    );
 }

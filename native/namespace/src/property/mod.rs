@@ -12,14 +12,38 @@ use run::Run;
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
     Mkdir(String),
-    Open { path: String, overwrite: bool, recursive: bool },
-    Append { path: String, mode: CreateMode, recursive: bool },
+    Open {
+        path: String,
+        overwrite: bool,
+        recursive: bool,
+    },
+    Append {
+        path: String,
+        mode: CreateMode,
+        recursive: bool,
+    },
     /// Bytes into the writer's last block, or a new one.
-    Write { writer: usize, bytes: usize, new_block: bool },
-    Publish { writer: usize, close: bool, whole: bool, stale: bool, sound: bool },
+    Write {
+        writer: usize,
+        bytes: usize,
+        new_block: bool,
+    },
+    Publish {
+        writer: usize,
+        close: bool,
+        whole: bool,
+        stale: bool,
+        sound: bool,
+    },
     Renew(Vec<usize>),
-    Rename { from: String, to: String },
-    Delete { path: String, recursive: bool },
+    Rename {
+        from: String,
+        to: String,
+    },
+    Delete {
+        path: String,
+        recursive: bool,
+    },
     Undo(usize),
     Touch(String),
     /// The same call again.
@@ -72,6 +96,14 @@ fn any_step() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// Histories that are tried: `PROPTEST_CASES`, or few enough for every build.
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES")
+        .ok()
+        .and_then(|cases| cases.parse().ok())
+        .unwrap_or(192)
+}
+
 fn check(layout: Layout, steps: &[Step]) {
     let mut run = Run::new(layout);
     for step in steps {
@@ -81,7 +113,7 @@ fn check(layout: Layout, steps: &[Step]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 192, max_shrink_iters: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), max_shrink_iters: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn an_fso_bucket_behaves_as_the_model(steps in prop::collection::vec(any_step(), 1..70)) {

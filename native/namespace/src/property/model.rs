@@ -29,8 +29,14 @@ pub(crate) enum State {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    Append { created: bool, prefix: usize },
-    Ordinary { target: Option<u32>, published: bool },
+    Append {
+        created: bool,
+        prefix: usize,
+    },
+    Ordinary {
+        target: Option<u32>,
+        published: bool,
+    },
 }
 
 #[derive(Debug, Clone)]
@@ -74,7 +80,8 @@ fn leaf(path: &str) -> &str {
 }
 
 fn below(path: &str, directory: &str) -> bool {
-    path.strip_prefix(directory).is_some_and(|rest| rest.starts_with('/'))
+    path.strip_prefix(directory)
+        .is_some_and(|rest| rest.starts_with('/'))
 }
 
 fn ancestors(path: &str) -> Vec<&str> {
@@ -89,13 +96,24 @@ fn ancestors(path: &str) -> Vec<&str> {
 
 impl Model {
     pub(crate) fn new(legacy: bool) -> Model {
-        Model { legacy, dirs: BTreeSet::new(), files: BTreeMap::new(), writers: Vec::new(), next_id: 0 }
+        Model {
+            legacy,
+            dirs: BTreeSet::new(),
+            files: BTreeMap::new(),
+            writers: Vec::new(),
+            next_id: 0,
+        }
     }
 
     pub(crate) fn is_dir(&self, path: &str) -> bool {
         path.is_empty()
             || self.dirs.contains(path)
-            || (self.legacy && self.files.keys().chain(&self.dirs).any(|key| below(key, path)))
+            || (self.legacy
+                && self
+                    .files
+                    .keys()
+                    .chain(&self.dirs)
+                    .any(|key| below(key, path)))
     }
 
     fn at(&self, path: &str) -> At {
@@ -105,27 +123,42 @@ impl Model {
             At::File
         } else if self.is_dir(path) {
             At::Dir
-        } else if ancestors(path).iter().any(|above| self.files.contains_key(*above)) {
+        } else if ancestors(path)
+            .iter()
+            .any(|above| self.files.contains_key(*above))
+        {
             At::BelowFile
         } else {
-            At::Missing { parent: self.is_dir(parent(path)) }
+            At::Missing {
+                parent: self.is_dir(parent(path)),
+            }
         }
     }
 
     fn make_parents(&mut self, path: &str) {
-        let missing: Vec<String> =
-            ancestors(path).into_iter().filter(|above| !self.is_dir(above)).map(str::to_owned).collect();
+        let missing: Vec<String> = ancestors(path)
+            .into_iter()
+            .filter(|above| !self.is_dir(above))
+            .map(str::to_owned)
+            .collect();
         self.dirs.extend(missing);
     }
 
     fn fresh(&mut self, data: Vec<u8>) -> File {
         self.next_id += 1;
-        File { id: self.next_id, data, owner: None, hsync: None }
+        File {
+            id: self.next_id,
+            data,
+            owner: None,
+            hsync: None,
+        }
     }
 
     fn ordinary_at(&self, path: &str) -> bool {
         self.writers.iter().any(|writer| {
-            writer.state == State::Active && writer.path == path && matches!(writer.kind, Kind::Ordinary { .. })
+            writer.state == State::Active
+                && writer.path == path
+                && matches!(writer.kind, Kind::Ordinary { .. })
         })
     }
 
@@ -134,19 +167,33 @@ impl Model {
     }
 
     fn invalidate(&mut self, file: &File, by: Option<usize>) {
-        for writer in [file.owner, file.hsync].into_iter().flatten().filter(|writer| Some(*writer) != by) {
+        for writer in [file.owner, file.hsync]
+            .into_iter()
+            .flatten()
+            .filter(|writer| Some(*writer) != by)
+        {
             self.writers[writer].state = State::Invalidated;
         }
     }
 
     fn add(&mut self, path: &str, kind: Kind) -> usize {
-        self.writers.push(Writer { path: path.to_owned(), state: State::Active, kind });
+        self.writers.push(Writer {
+            path: path.to_owned(),
+            state: State::Active,
+            kind,
+        });
         self.writers.len() - 1
     }
 
     fn add_ordinary(&mut self, path: &str) -> usize {
         let target = self.files.get(path).map(|file| file.id);
-        self.add(path, Kind::Ordinary { target, published: false })
+        self.add(
+            path,
+            Kind::Ordinary {
+                target,
+                published: false,
+            },
+        )
     }
 
     pub(crate) fn mkdir(&mut self, path: &str) -> Verdict {
@@ -169,7 +216,10 @@ impl Model {
                 if !overwrite {
                     return Err(RefusalKind::FileExists);
                 }
-                if self.files[path].owner.is_some_and(|owner| !self.created(owner)) {
+                if self.files[path]
+                    .owner
+                    .is_some_and(|owner| !self.created(owner))
+                {
                     return Err(RefusalKind::ConflictAppend);
                 }
             }
@@ -183,17 +233,28 @@ impl Model {
         Ok(self.add_ordinary(path))
     }
 
-    pub(crate) fn append(&mut self, path: &str, mode: CreateMode, recursive: bool) -> Verdict<usize> {
+    pub(crate) fn append(
+        &mut self,
+        path: &str,
+        mode: CreateMode,
+        recursive: bool,
+    ) -> Verdict<usize> {
         match self.at(path) {
             At::Root | At::Dir => Err(RefusalKind::NotAFile),
-            At::BelowFile | At::Missing { .. } if mode == CreateMode::No => Err(RefusalKind::FileNotFound),
+            At::BelowFile | At::Missing { .. } if mode == CreateMode::No => {
+                Err(RefusalKind::FileNotFound)
+            }
             At::BelowFile => Err(RefusalKind::NotAFile),
             At::Missing { parent } => {
                 if !parent && !recursive {
                     return Err(RefusalKind::DirectoryNotFound);
                 }
                 self.make_parents(path);
-                if self.ordinary_at(path) { Ok(self.add_ordinary(path)) } else { Ok(self.create(path)) }
+                if self.ordinary_at(path) {
+                    Ok(self.add_ordinary(path))
+                } else {
+                    Ok(self.create(path))
+                }
             }
             At::File => {
                 let file = self.files[path].clone();
@@ -211,8 +272,13 @@ impl Model {
                     (_, None) if file.hsync.is_some() => Err(RefusalKind::ConflictHsync),
                     (_, None) if self.ordinary_at(path) => Err(RefusalKind::ConflictOrdinary),
                     (_, None) => {
-                        let writer =
-                            self.add(path, Kind::Append { created: false, prefix: file.data.len() });
+                        let writer = self.add(
+                            path,
+                            Kind::Append {
+                                created: false,
+                                prefix: file.data.len(),
+                            },
+                        );
                         self.file(path).owner = Some(writer);
                         Ok(writer)
                     }
@@ -226,9 +292,21 @@ impl Model {
     }
 
     fn create(&mut self, path: &str) -> usize {
-        let writer = self.add(path, Kind::Append { created: true, prefix: 0 });
+        let writer = self.add(
+            path,
+            Kind::Append {
+                created: true,
+                prefix: 0,
+            },
+        );
         let file = self.fresh(Vec::new());
-        self.files.insert(path.to_owned(), File { owner: Some(writer), ..file });
+        self.files.insert(
+            path.to_owned(),
+            File {
+                owner: Some(writer),
+                ..file
+            },
+        );
         writer
     }
 
@@ -296,7 +374,10 @@ impl Model {
                 file.owner = None;
                 file.hsync = (!close).then_some(writer);
                 self.files.insert(path, file);
-                self.writers[writer].kind = Kind::Ordinary { target, published: true };
+                self.writers[writer].kind = Kind::Ordinary {
+                    target,
+                    published: true,
+                };
             }
         }
         if close {
@@ -322,7 +403,9 @@ impl Model {
         if file.is_none() && (self.legacy || !self.is_dir(from)) {
             return Err(RefusalKind::KeyNotFound);
         }
-        let open = file.as_ref().is_some_and(|file| file.hsync.is_some() && file.owner.is_none());
+        let open = file
+            .as_ref()
+            .is_some_and(|file| file.hsync.is_some() && file.owner.is_none());
         if open && !self.legacy && from != to {
             return Err(RefusalKind::RenameOpenFile);
         }
@@ -337,12 +420,18 @@ impl Model {
         }
         let mut target = to.to_owned();
         if !self.legacy && self.is_dir(to) {
-            target = if to.is_empty() { leaf(from).to_owned() } else { format!("{to}/{}", leaf(from)) };
+            target = if to.is_empty() {
+                leaf(from).to_owned()
+            } else {
+                format!("{to}/{}", leaf(from))
+            };
         }
         match self.at(&target) {
             At::Root | At::Dir | At::File => return Err(RefusalKind::KeyExists),
             At::BelowFile => return Err(RefusalKind::RenameRefused),
-            At::Missing { parent } if !parent && !self.legacy => return Err(RefusalKind::RenameRefused),
+            At::Missing { parent } if !parent && !self.legacy => {
+                return Err(RefusalKind::RenameRefused);
+            }
             At::Missing { .. } => {}
         }
         match file {
@@ -360,10 +449,17 @@ impl Model {
 
     fn move_tree(&mut self, from: &str, to: &str) {
         let moved = |path: &str| {
-            if path == from || below(path, from) { format!("{to}{}", &path[from.len()..]) } else { path.to_owned() }
+            if path == from || below(path, from) {
+                format!("{to}{}", &path[from.len()..])
+            } else {
+                path.to_owned()
+            }
         };
         self.dirs = self.dirs.iter().map(|path| moved(path)).collect();
-        self.files = std::mem::take(&mut self.files).into_iter().map(|(path, file)| (moved(&path), file)).collect();
+        self.files = std::mem::take(&mut self.files)
+            .into_iter()
+            .map(|(path, file)| (moved(&path), file))
+            .collect();
         for writer in &mut self.writers {
             if writer.state == State::Active && below(&writer.path, from) {
                 writer.path = moved(&writer.path);
@@ -382,12 +478,20 @@ impl Model {
                 Ok(())
             }
             At::Dir => {
-                let children = self.files.keys().chain(&self.dirs).any(|key| below(key, path));
+                let children = self
+                    .files
+                    .keys()
+                    .chain(&self.dirs)
+                    .any(|key| below(key, path));
                 if children && !recursive {
                     return Err(RefusalKind::DirectoryNotEmpty);
                 }
-                let gone: Vec<File> =
-                    self.files.iter().filter(|(key, _)| below(key, path)).map(|(_, file)| file.clone()).collect();
+                let gone: Vec<File> = self
+                    .files
+                    .iter()
+                    .filter(|(key, _)| below(key, path))
+                    .map(|(_, file)| file.clone())
+                    .collect();
                 if self.legacy {
                     for file in &gone {
                         self.invalidate(file, None);
@@ -414,10 +518,13 @@ impl Model {
                 let path = self.writers[writer].path.clone();
                 self.delete(&path, false)
             }
-            Kind::Append { created: false, .. } | Kind::Ordinary { published: true, .. } => {
-                Err(RefusalKind::InvalidRequest)
-            }
-            Kind::Ordinary { published: false, .. } => {
+            Kind::Append { created: false, .. }
+            | Kind::Ordinary {
+                published: true, ..
+            } => Err(RefusalKind::InvalidRequest),
+            Kind::Ordinary {
+                published: false, ..
+            } => {
                 self.writers[writer].state = State::Ended;
                 Ok(())
             }

@@ -13,8 +13,18 @@ use crate::view::{BlockRange, BlockView, FileView};
 ///
 /// # Errors
 /// [`RowsError`] when the store fails.
-pub fn blocks(rows: &dyn Rows, file: &FileView, from_offset: u64, max: usize) -> ReadResult<BlockRange> {
-    let list = List { file: file.object_id, generation: file.generation, count: file.block_count, size: file.size };
+pub fn blocks(
+    rows: &dyn Rows,
+    file: &FileView,
+    from_offset: u64,
+    max: usize,
+) -> ReadResult<BlockRange> {
+    let list = List {
+        file: file.object_id,
+        generation: file.generation,
+        count: file.block_count,
+        size: file.size,
+    };
     Ok(Ok(list.range(rows, from_offset, max)?))
 }
 
@@ -23,7 +33,13 @@ pub fn blocks(rows: &dyn Rows, file: &FileView, from_offset: u64, max: usize) ->
 ///
 /// # Errors
 /// [`RowsError`] when the store fails.
-pub fn blocks_of(rows: &dyn Rows, file: Id, generation: u64, from_offset: u64, max: usize) -> ReadResult<BlockRange> {
+pub fn blocks_of(
+    rows: &dyn Rows,
+    file: Id,
+    generation: u64,
+    from_offset: u64,
+    max: usize,
+) -> ReadResult<BlockRange> {
     let row: Option<FileRow> = match table::file_place(rows, file)? {
         Some(place) => table::file(rows, &place)?,
         None => None,
@@ -36,7 +52,12 @@ pub fn blocks_of(rows: &dyn Rows, file: Id, generation: u64, from_offset: u64, m
         let why = format!("generation {generation} of file {file} was replaced");
         return Ok(Err(Refusal::new(RefusalKind::GenerationGone, why)));
     }
-    let list = List { file, generation, count: row.block_count, size: row.size };
+    let list = List {
+        file,
+        generation,
+        count: row.block_count,
+        size: row.size,
+    };
     Ok(Ok(list.range(rows, from_offset, max)?))
 }
 
@@ -51,7 +72,10 @@ impl List {
     fn row(&self, rows: &dyn Rows, sequence: u64) -> Result<ListRow, RowsError> {
         let at = key::three(self.file, self.generation, sequence);
         table::read(rows, Keyspace::Lists, &at)?.ok_or_else(|| {
-            table::corrupt(Keyspace::Lists, format!("file {} has no block number {sequence}", self.file))
+            table::corrupt(
+                Keyspace::Lists,
+                format!("file {} has no block number {sequence}", self.file),
+            )
         })
     }
 
@@ -69,34 +93,59 @@ impl List {
         Ok(low)
     }
 
-    fn range(&self, rows: &dyn Rows, from_offset: u64, max: usize) -> Result<BlockRange, RowsError> {
-        let mut answer = BlockRange { blocks: Vec::new(), total: self.count, next_offset: self.size };
+    fn range(
+        &self,
+        rows: &dyn Rows,
+        from_offset: u64,
+        max: usize,
+    ) -> Result<BlockRange, RowsError> {
+        let mut answer = BlockRange {
+            blocks: Vec::new(),
+            total: self.count,
+            next_offset: self.size,
+        };
         if from_offset >= self.size || max == 0 || self.count == 0 {
             return Ok(answer);
         }
         let first = self.holding(rows, from_offset)?;
-        let last = self.count.min(first.saturating_add(u64::try_from(max).unwrap_or(u64::MAX)));
+        let last = self
+            .count
+            .min(first.saturating_add(u64::try_from(max).unwrap_or(u64::MAX)));
         // One row more than asked for: its start is the end of the last.
         let (from, to) = (
             key::three(self.file, self.generation, first),
-            key::three(self.file, self.generation, self.count.min(last.saturating_add(1))),
+            key::three(
+                self.file,
+                self.generation,
+                self.count.min(last.saturating_add(1)),
+            ),
         );
-        let limit = usize::try_from(last - first).unwrap_or(usize::MAX).saturating_add(1);
+        let limit = usize::try_from(last - first)
+            .unwrap_or(usize::MAX)
+            .saturating_add(1);
         let mut listed = Vec::new();
         for (_, value) in rows.range(Keyspace::Lists, &from, Some(&to), limit)? {
             listed.push(table::decode::<ListRow>(Keyspace::Lists, &value)?);
         }
-        if u64::try_from(listed.len()).ok() != Some(self.count.min(last.saturating_add(1)) - first) {
-            return Err(table::corrupt(Keyspace::Lists, format!("the list of file {} has a gap", self.file)));
+        if u64::try_from(listed.len()).ok() != Some(self.count.min(last.saturating_add(1)) - first)
+        {
+            return Err(table::corrupt(
+                Keyspace::Lists,
+                format!("the list of file {} has a gap", self.file),
+            ));
         }
         for sequence in first..last {
             let at = usize::try_from(sequence - first).unwrap_or(usize::MAX);
             let Some(row) = listed.get(at) else { break };
             let end = listed.get(at + 1).map_or(self.size, |next| next.start);
             let block: BlockRow =
-                table::read(rows, Keyspace::Blocks, &key::two(row.container, row.local))?.ok_or_else(|| {
-                    table::corrupt(Keyspace::Blocks, format!("block {}/{} is listed and gone", row.container, row.local))
-                })?;
+                table::read(rows, Keyspace::Blocks, &key::two(row.container, row.local))?
+                    .ok_or_else(|| {
+                        table::corrupt(
+                            Keyspace::Blocks,
+                            format!("block {}/{} is listed and gone", row.container, row.local),
+                        )
+                    })?;
             answer.blocks.push(BlockView {
                 container: row.container,
                 local: row.local,

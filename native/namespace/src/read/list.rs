@@ -54,7 +54,15 @@ pub fn list(
         return Ok(Ok(vec![shown::node(rows, &row, text, at)?]));
     }
     if layout != Layout::FileSystemOptimized {
-        return Ok(Ok(keys_below(rows, &row, text.trim_end_matches('/'), prefix, &start.text, recursive, max)?));
+        return Ok(Ok(keys_below(
+            rows,
+            &row,
+            text.trim_end_matches('/'),
+            prefix,
+            &start.text,
+            recursive,
+            max,
+        )?));
     }
     if recursive {
         let why = format!("{path}: a recursive listing of an FSO bucket is its caller's work");
@@ -71,8 +79,13 @@ pub fn list(
     let from = if start.text.is_empty() || start.text == text {
         ""
     } else {
-        let inside = if text.is_empty() { Some(start.text.as_str()) } else {
-            start.text.strip_prefix(text).and_then(|rest| rest.strip_prefix('/'))
+        let inside = if text.is_empty() {
+            Some(start.text.as_str())
+        } else {
+            start
+                .text
+                .strip_prefix(text)
+                .and_then(|rest| rest.strip_prefix('/'))
         };
         match inside {
             Some(child) if !child.contains('/') => child,
@@ -94,8 +107,12 @@ fn children(
 ) -> Result<Vec<Node>, RowsError> {
     let prefix = key::named(row.object_id, parent, prefix);
     let from = key::named(row.object_id, parent, from);
-    let mut dirs = table::below(rows, Keyspace::Dirs, &prefix, &from, max)?.into_iter().peekable();
-    let mut files = table::below(rows, Keyspace::Files, &prefix, &from, max)?.into_iter().peekable();
+    let mut dirs = table::below(rows, Keyspace::Dirs, &prefix, &from, max)?
+        .into_iter()
+        .peekable();
+    let mut files = table::below(rows, Keyspace::Files, &prefix, &from, max)?
+        .into_iter()
+        .peekable();
     let mut found = Vec::new();
     while found.len() < max {
         let directory = match (dirs.peek(), files.peek()) {
@@ -104,7 +121,9 @@ fn children(
             (dir, None) => dir.is_some(),
             (None, Some(_)) => false,
         };
-        let Some((key, value)) = (if directory { dirs.next() } else { files.next() }) else { break };
+        let Some((key, value)) = (if directory { dirs.next() } else { files.next() }) else {
+            break;
+        };
         found.push(if directory {
             let full = name::join(text, &table::name_in(Keyspace::Dirs, &key)?);
             let dir: DirRow = table::decode(Keyspace::Dirs, &value)?;
@@ -128,12 +147,20 @@ fn keys_below(
     recursive: bool,
     max: usize,
 ) -> Result<Vec<Node>, RowsError> {
-    let inside = if directory.is_empty() { String::new() } else { format!("{directory}/") };
+    let inside = if directory.is_empty() {
+        String::new()
+    } else {
+        format!("{directory}/")
+    };
     let prefix = key::named(row.object_id, 0, &format!("{inside}{prefix}"));
     let mut from = key::named(row.object_id, 0, start);
     if !start.is_empty() && rows.get(Keyspace::Files, &from)?.is_none() {
         // The start names a directory: it stands where its own key would.
-        let as_directory = key::named(row.object_id, 0, &format!("{}/", start.trim_end_matches('/')));
+        let as_directory = key::named(
+            row.object_id,
+            0,
+            &format!("{}/", start.trim_end_matches('/')),
+        );
         if table::any_below(rows, Keyspace::Files, &as_directory)? {
             from = as_directory;
         }
@@ -145,7 +172,9 @@ fn keys_below(
         from = behind(last, false);
         for (key, value) in page {
             let full = table::name_in(Keyspace::Files, &key)?;
-            let Some(rest) = full.strip_prefix(&inside) else { continue };
+            let Some(rest) = full.strip_prefix(&inside) else {
+                continue;
+            };
             if rest.is_empty() {
                 continue;
             }
@@ -155,14 +184,18 @@ fn keys_below(
             match rest.find('/') {
                 Some(slash) if !recursive && slash + 1 < rest.len() => {
                     let name = &full[..inside.len() + slash];
-                    found.push(Node::Directory(Box::new(shown::implied_directory(row, name))));
+                    found.push(Node::Directory(Box::new(shown::implied_directory(
+                        row, name,
+                    ))));
                     from = past_directory(row, name);
                     break;
                 }
                 Some(_) if rest.ends_with('/') => {
                     let name = &full[..full.len() - 1];
                     let file: FileRow = table::decode(Keyspace::Files, &value)?;
-                    found.push(Node::Directory(Box::new(shown::key_directory(row, name, file))));
+                    found.push(Node::Directory(Box::new(shown::key_directory(
+                        row, name, file,
+                    ))));
                     if !recursive {
                         from = past_directory(row, name);
                         break;
@@ -182,10 +215,17 @@ fn past_directory(row: &BucketRow, name: &str) -> Vec<u8> {
 }
 
 /// A key as it is: a LEGACY key that ends in a slash is a directory, and keeps its slash in the path.
-fn key_node(rows: &dyn Rows, row: &BucketRow, full: &str, value: &Bytes) -> Result<Node, RowsError> {
+fn key_node(
+    rows: &dyn Rows,
+    row: &BucketRow,
+    full: &str,
+    value: &Bytes,
+) -> Result<Node, RowsError> {
     let file: FileRow = table::decode(Keyspace::Files, value)?;
     if full.ends_with('/') && bucket::layout(row) == Layout::Legacy {
-        return Ok(Node::Directory(Box::new(shown::key_directory(row, full, file))));
+        return Ok(Node::Directory(Box::new(shown::key_directory(
+            row, full, file,
+        ))));
     }
     Ok(Node::File(Box::new(shown::file(rows, row, full, 0, file)?)))
 }
@@ -213,7 +253,12 @@ pub fn keys(
     let truncated = page.len() > max;
     let mut found = Vec::with_capacity(page.len());
     for (key, value) in page.into_iter().take(max) {
-        found.push(key_node(rows, &row, &table::name_in(Keyspace::Files, &key)?, &value)?);
+        found.push(key_node(
+            rows,
+            &row,
+            &table::name_in(Keyspace::Files, &key)?,
+            &value,
+        )?);
     }
     Ok(Ok((found, truncated)))
 }

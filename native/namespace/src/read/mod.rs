@@ -117,7 +117,13 @@ pub fn buckets(
         return Ok(Err(no_volume(volume)));
     }
     let from = behind(&key::bucket(volume, after), after.is_empty());
-    let page = table::below(rows, Keyspace::Buckets, &key::bucket(volume, prefix), &from, max)?;
+    let page = table::below(
+        rows,
+        Keyspace::Buckets,
+        &key::bucket(volume, prefix),
+        &from,
+        max,
+    )?;
     let mut found = Vec::with_capacity(page.len());
     for (_, value) in page {
         found.push(shown::bucket(table::decode(Keyspace::Buckets, &value)?));
@@ -141,7 +147,9 @@ pub fn status(rows: &dyn Rows, path: &KeyPath) -> ReadResult<Node> {
 
 /// The normalised key of a path. A key that nobody may write is a key that is not there.
 fn text(row: &BucketRow, path: &KeyPath) -> Result<String, Refusal> {
-    name::key(buckets_rule::layout(row), &path.key).map(|key| key.text).map_err(|_| not_found(path))
+    name::key(buckets_rule::layout(row), &path.key)
+        .map(|key| key.text)
+        .map_err(|_| not_found(path))
 }
 
 /// What stands at a key, as a reader sees it.
@@ -189,7 +197,10 @@ fn behind(key: &[u8], inclusive: bool) -> Vec<u8> {
 }
 
 fn no_volume(volume: &str) -> Refusal {
-    Refusal::new(RefusalKind::VolumeNotFound, format!("there is no volume {volume}"))
+    Refusal::new(
+        RefusalKind::VolumeNotFound,
+        format!("there is no volume {volume}"),
+    )
 }
 
 fn not_found(path: &KeyPath) -> Refusal {

@@ -27,8 +27,11 @@ pub fn append_status(rows: &dyn Rows, path: &KeyPath) -> ReadResult<Option<Appen
         At::File(place, file) => {
             let owner = session::owner(rows, &place, &file)?;
             let hsync = match file.hsync_session {
-                Some(id) => table::open(rows, place.bucket, id)?
-                    .map(|open| Session { id, open, place: place.clone() }),
+                Some(id) => table::open(rows, place.bucket, id)?.map(|open| Session {
+                    id,
+                    open,
+                    place: place.clone(),
+                }),
                 None => None,
             };
             let found = match owner.or(hsync) {
@@ -48,7 +51,13 @@ pub fn append_status(rows: &dyn Rows, path: &KeyPath) -> ReadResult<Option<Appen
         Some(found) => {
             let lease_ms = table::position(rows)?.lease_ms;
             let limits = table::limits(rows)?;
-            Ok(Ok(Some(session::status(rows, found.id, &found.open, lease_ms, &limits)?)))
+            Ok(Ok(Some(session::status(
+                rows,
+                found.id,
+                &found.open,
+                lease_ms,
+                &limits,
+            )?)))
         }
         None if committed => Ok(Ok(None)),
         None => Ok(Err(super::not_found(path))),
@@ -63,26 +72,44 @@ pub fn append_status(rows: &dyn Rows, path: &KeyPath) -> ReadResult<Option<Appen
 pub fn session_file(rows: &dyn Rows, handle: &Handle) -> ReadResult<FileView> {
     let refuse = |kind, why: String| Ok(Err(Refusal::new(kind, why)));
     let Some(open) = table::open(rows, handle.bucket, handle.session)? else {
-        return refuse(RefusalKind::SessionUnknown, format!("there is no session {}", handle.session));
+        return refuse(
+            RefusalKind::SessionUnknown,
+            format!("there is no session {}", handle.session),
+        );
     };
     if open.file != handle.file {
-        return refuse(RefusalKind::IdentityMismatch, format!("session {} writes another file", handle.session));
+        return refuse(
+            RefusalKind::IdentityMismatch,
+            format!("session {} writes another file", handle.session),
+        );
     }
     if session::phase(&open) == Phase::Invalidated {
-        let why = format!("the file of session {} was deleted or replaced", handle.session);
+        let why = format!(
+            "the file of session {} was deleted or replaced",
+            handle.session
+        );
         return refuse(RefusalKind::Invalidated, why);
     }
     let place = Place::from(open.place.clone());
     let row = table::bucket_by_id(rows, handle.bucket)?;
     let path = resolve::path_of(rows, &place)?;
     let (Some(row), Some(path)) = (row, path) else {
-        let why = format!("a directory above the file of session {} was deleted", handle.session);
+        let why = format!(
+            "a directory above the file of session {} was deleted",
+            handle.session
+        );
         return refuse(RefusalKind::Unreachable, why);
     };
-    let written = open.ordinary.and_then(|ordinary| ordinary.published).map_or(open.file, |published| published.file);
+    let written = open
+        .ordinary
+        .and_then(|ordinary| ordinary.published)
+        .map_or(open.file, |published| published.file);
     match table::file(rows, &place)?.filter(|file| file.object_id == written) {
         Some(file) => Ok(Ok(shown::file(rows, &row, &path, place.parent, file)?)),
-        None => refuse(RefusalKind::KeyNotFound, format!("writer {} has committed nothing", handle.session)),
+        None => refuse(
+            RefusalKind::KeyNotFound,
+            format!("writer {} has committed nothing", handle.session),
+        ),
     }
 }
 
@@ -109,15 +136,18 @@ pub fn open_files(
     let mut found = Vec::new();
     let mut next = None;
     for (key, value) in page.into_iter().take(max) {
-        let session =
-            key::number_at(&key, 8).ok_or_else(|| table::corrupt(Keyspace::Open, "a key without a session"))?;
+        let session = key::number_at(&key, 8)
+            .ok_or_else(|| table::corrupt(Keyspace::Open, "a key without a session"))?;
         let open: OpenRow = table::decode(Keyspace::Open, &value)?;
         let place = Place::from(open.place.clone());
         // Below a deleted directory only the name itself is left to show.
         let path = resolve::path_of(rows, &place)?.unwrap_or_else(|| place.name.clone());
         let path = match table::bucket_by_id(rows, place.bucket)? {
             Some(row) => shown::path(&row, &path),
-            None => KeyPath { key: path, ..KeyPath::default() },
+            None => KeyPath {
+                key: path,
+                ..KeyPath::default()
+            },
         };
         found.push(OpenFileView {
             path,

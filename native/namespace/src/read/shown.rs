@@ -49,13 +49,19 @@ pub(super) fn bucket(row: BucketRow) -> BucketView {
 
 /// A path in a bucket.
 pub(super) fn path(row: &BucketRow, key: &str) -> KeyPath {
-    KeyPath { volume: row.volume.clone(), bucket: row.bucket.clone(), key: key.to_owned() }
+    KeyPath {
+        volume: row.volume.clone(),
+        bucket: row.bucket.clone(),
+        key: key.to_owned(),
+    }
 }
 
 /// What stands at `key`; nothing that is missing comes here.
 pub(super) fn node(rows: &dyn Rows, row: &BucketRow, key: &str, at: At) -> Result<Node, RowsError> {
     Ok(match at {
-        At::File(place, file) => Node::File(Box::new(self::file(rows, row, key, place.parent, *file)?)),
+        At::File(place, file) => {
+            Node::File(Box::new(self::file(rows, row, key, place.parent, *file)?))
+        }
         At::Directory(Directory { place, kind }) => {
             let key = key.trim_end_matches('/');
             Node::Directory(Box::new(match kind {

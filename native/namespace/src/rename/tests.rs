@@ -29,7 +29,10 @@ fn fso_renames_as_ozones_om_does() {
     assert_eq!(world.rows.without_bookkeeping(), before);
     world.ok(rename("d/f", "e/h"));
     let moved = world.view("e/h");
-    assert_eq!((moved.object_id, moved.modified_ms, moved.size), (file.object_id, file.modified_ms, 10));
+    assert_eq!(
+        (moved.object_id, moved.modified_ms, moved.size),
+        (file.object_id, file.modified_ms, 10)
+    );
     assert!(moved.update_id > file.update_id && !world.there("d/f"));
     // Into a directory, and into the root.
     world.ok(rename("e/h", "d"));
@@ -45,17 +48,27 @@ fn a_tree_moves_in_one_step_and_its_parents_times_change() {
     let rows = world.rows.clone();
     let mut machine = world.machine.clone();
     let entry = crate::command::Entry {
-        stamp: crate::command::Stamp { lease_ms: 0, wall_ms: 5_000_000 },
+        stamp: crate::command::Stamp {
+            lease_ms: 0,
+            wall_ms: 5_000_000,
+        },
         requests: vec![world.request(rename("a/b", "x/y"))],
     };
     let applied = machine.apply(&rows, 1, 99, &entry).unwrap();
-    assert!(applied.changes.len() < 12, "{} changes", applied.changes.len());
+    assert!(
+        applied.changes.len() < 12,
+        "{} changes",
+        applied.changes.len()
+    );
     world.wall_ms = 5_000_000;
     world.ok(rename("a/b", "x/y"));
     assert_eq!(world.view("x/y/c/f").size, 10);
     assert!(!world.there("a/b"));
     for parent in ["a", "x"] {
-        match crate::read::status(&world.rows, &crate::testing::path(parent)).unwrap().unwrap() {
+        match crate::read::status(&world.rows, &crate::testing::path(parent))
+            .unwrap()
+            .unwrap()
+        {
             crate::view::Node::Directory(dir) => assert_eq!(dir.modified_ms, world.wall_ms),
             other => panic!("{other:?}"),
         }
@@ -67,8 +80,16 @@ fn a_file_that_an_ordinary_writer_has_hsynced_is_not_renamed_in_fso() {
     let mut world = World::fso();
     let opened = world.open("d/f");
     let blocks = vec![block(&opened.blocks[0], 5)];
-    world.ok(commit("d/f", opened.session, PublishKind::Hsync, blocks.clone()));
-    assert_eq!(world.refused(rename("d/f", "d/g")), RefusalKind::RenameOpenFile);
+    world.ok(commit(
+        "d/f",
+        opened.session,
+        PublishKind::Hsync,
+        blocks.clone(),
+    ));
+    assert_eq!(
+        world.refused(rename("d/f", "d/g")),
+        RefusalKind::RenameOpenFile
+    );
     world.ok(rename("d", "e"));
     world.ok(commit("e/f", opened.session, PublishKind::Close, blocks));
     world.ok(rename("e/f", "e/g"));
@@ -79,9 +100,19 @@ fn an_appended_file_is_renamed_also_after_its_hsync() {
     let mut world = World::fso();
     world.file("f", &[10]);
     let admitted = world.append("f");
-    world.ok(publish(admitted.handle, PublishKind::Hsync, 14, vec![block(&admitted.blocks[0], 4)]));
+    world.ok(publish(
+        admitted.handle,
+        PublishKind::Hsync,
+        14,
+        vec![block(&admitted.blocks[0], 4)],
+    ));
     world.ok(rename("f", "g"));
-    world.ok(publish(admitted.handle, PublishKind::Close, 15, vec![block(&admitted.blocks[0], 5)]));
+    world.ok(publish(
+        admitted.handle,
+        PublishKind::Close,
+        15,
+        vec![block(&admitted.blocks[0], 5)],
+    ));
     assert_eq!(world.view("g").size, 15);
 }
 
@@ -92,7 +123,12 @@ fn a_writer_that_has_published_nothing_stays_at_its_name() {
     let opened = world.open("f");
     world.ok(rename("f", "g"));
     world.append("g");
-    world.ok(commit("f", opened.session, PublishKind::Close, vec![block(&opened.blocks[0], 5)]));
+    world.ok(commit(
+        "f",
+        opened.session,
+        PublishKind::Close,
+        vec![block(&opened.blocks[0], 5)],
+    ));
     assert_eq!((world.view("f").size, world.view("g").size), (5, 10));
 }
 
@@ -107,7 +143,10 @@ fn a_conditional_rename_wants_its_generation() {
         }
         command
     };
-    assert_eq!(world.refused(conditional(file.update_id + 1)), RefusalKind::UpdateIdMismatch);
+    assert_eq!(
+        world.refused(conditional(file.update_id + 1)),
+        RefusalKind::UpdateIdMismatch
+    );
     world.ok(conditional(file.update_id));
 }
 

@@ -7,5 +7,6 @@ mod world;
 pub(crate) use invariants::check;
 pub(crate) use rows::MemoryRows;
 pub(crate) use world::{
-    World, allocate, append, block, commit, delete, mkdir, new_bucket, open_key, path, publish, rename,
+    World, allocate, append, block, commit, delete, mkdir, new_bucket, open_key, path, publish,
+    rename,
 };

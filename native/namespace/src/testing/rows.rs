@@ -12,7 +12,10 @@ pub(crate) struct MemoryRows {
 
 impl MemoryRows {
     pub(crate) fn put(&mut self, keyspace: Keyspace, key: &[u8], value: &[u8]) {
-        self.rows.insert((keyspace, Bytes::copy_from_slice(key)), Bytes::copy_from_slice(value));
+        self.rows.insert(
+            (keyspace, Bytes::copy_from_slice(key)),
+            Bytes::copy_from_slice(value),
+        );
     }
 
     /// The rows without those that every entry may change: position, remembered answers.
@@ -38,7 +41,10 @@ impl MemoryRows {
 
 impl Rows for MemoryRows {
     fn get(&self, keyspace: Keyspace, key: &[u8]) -> Result<Option<Bytes>, RowsError> {
-        Ok(self.rows.get(&(keyspace, Bytes::copy_from_slice(key))).cloned())
+        Ok(self
+            .rows
+            .get(&(keyspace, Bytes::copy_from_slice(key)))
+            .cloned())
     }
 
     fn range(

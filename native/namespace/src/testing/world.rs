@@ -2,23 +2,35 @@
 
 use super::{MemoryRows, check};
 use crate::command::{
-    AllocateBlock, AppendFile, BucketName, Command, CreateBucket, CreateDirectory, CreateMode, CreateVolume, Delete, Entry,
-    Handle, Holder, Invocation, KeyPath, Layout, Limits, OpenKey, Publish, PublishKind, Rename, RenewLeases, Replication,
-    Request, Stamp, SubmittedBlock, Target,
+    AllocateBlock, AppendFile, BucketName, Command, CreateBucket, CreateDirectory, CreateMode,
+    CreateVolume, Delete, Entry, Handle, Holder, Invocation, KeyPath, Layout, Limits, OpenKey,
+    Publish, PublishKind, Rename, RenewLeases, Replication, Request, Stamp, SubmittedBlock, Target,
 };
 use crate::machine::Machine;
 use crate::read;
-use crate::reply::{Admitted, Answer, Decided, GivenBlock, Opened, Refusal, RefusalKind, Renewal, Reply};
+use crate::reply::{
+    Admitted, Answer, Decided, GivenBlock, Opened, Refusal, RefusalKind, Renewal, Reply,
+};
 use crate::view::{BucketView, FileView, Node};
 
 /// A path in the world's bucket of the layout under test.
 pub(crate) fn path(key: &str) -> KeyPath {
-    KeyPath { volume: "vol".into(), bucket: "bucket".into(), key: key.into() }
+    KeyPath {
+        volume: "vol".into(),
+        bucket: "bucket".into(),
+        key: key.into(),
+    }
 }
 
 /// A given block, filled with `length` bytes.
 pub(crate) fn block(given: &GivenBlock, length: u64) -> SubmittedBlock {
-    SubmittedBlock { container: given.container, local: given.local, bcsid: 0, start_in_block: 0, length }
+    SubmittedBlock {
+        container: given.container,
+        local: given.local,
+        bcsid: 0,
+        start_in_block: 0,
+        length,
+    }
 }
 
 /// Rows, the machine over them, and the leader's clocks.
@@ -37,13 +49,25 @@ impl World {
     pub(crate) fn empty() -> World {
         let rows = MemoryRows::default();
         let machine = Machine::open(&rows).unwrap();
-        World { rows, machine, log: Vec::new(), lease_ms: 1_000, wall_ms: 1_000_000, sequence: 0 }
+        World {
+            rows,
+            machine,
+            log: Vec::new(),
+            lease_ms: 1_000,
+            wall_ms: 1_000_000,
+            sequence: 0,
+        }
     }
 
     /// A world with a holder, the volume `vol` and its bucket `bucket`.
     pub(crate) fn new(layout: Layout) -> World {
         let mut world = World::empty();
-        world.ok(Command::RegisterHolder(Holder { uuid: "holder".into(), host: "h".into(), port: 1, number: 0 }));
+        world.ok(Command::RegisterHolder(Holder {
+            uuid: "holder".into(),
+            host: "h".into(),
+            port: 1,
+            number: 0,
+        }));
         world.ok(Command::CreateVolume(CreateVolume {
             volume: "vol".into(),
             owner: "hadoop".into(),
@@ -62,7 +86,13 @@ impl World {
 
     /// Applies an entry, checks the invariants and gives the outcomes.
     pub(crate) fn entry(&mut self, requests: Vec<Request>) -> Vec<Decided> {
-        let entry = Entry { stamp: Stamp { lease_ms: self.lease_ms, wall_ms: self.wall_ms }, requests };
+        let entry = Entry {
+            stamp: Stamp {
+                lease_ms: self.lease_ms,
+                wall_ms: self.wall_ms,
+            },
+            requests,
+        };
         let index = self.machine.position().index + 1;
         let applied = self.machine.apply(&self.rows, 1, index, &entry).unwrap();
         self.rows.apply(applied.changes);
@@ -76,7 +106,10 @@ impl World {
         self.sequence += 1;
         Request {
             user: "alice".into(),
-            invocation: Some(Invocation { client: (&b"client-1"[..]).into(), sequence: self.sequence }),
+            invocation: Some(Invocation {
+                client: (&b"client-1"[..]).into(),
+                sequence: self.sequence,
+            }),
             answered_below: None,
             command: Some(command),
         }
@@ -87,7 +120,11 @@ impl World {
         let before = self.rows.clone();
         let outcome = self.entry(vec![request]).remove(0);
         if outcome.is_err() {
-            assert_eq!(before.without_bookkeeping(), self.rows.without_bookkeeping(), "a refusal changed rows");
+            assert_eq!(
+                before.without_bookkeeping(),
+                self.rows.without_bookkeeping(),
+                "a refusal changed rows"
+            );
         }
         outcome
     }
@@ -129,7 +166,12 @@ impl World {
     #[track_caller]
     pub(crate) fn file(&mut self, key: &str, lengths: &[u64]) -> FileView {
         let opened = self.open_with(key, lengths.len());
-        let blocks = opened.blocks.iter().zip(lengths).map(|(given, length)| block(given, *length)).collect();
+        let blocks = opened
+            .blocks
+            .iter()
+            .zip(lengths)
+            .map(|(given, length)| block(given, *length))
+            .collect();
         self.ok(commit(key, opened.session, PublishKind::Close, blocks));
         self.view(key)
     }
@@ -170,7 +212,12 @@ impl World {
 
     #[track_caller]
     pub(crate) fn renew(&mut self, handles: &[Handle]) -> Vec<Renewal> {
-        match self.ok(Command::RenewLeases(RenewLeases { sessions: handles.to_vec() })).answer {
+        match self
+            .ok(Command::RenewLeases(RenewLeases {
+                sessions: handles.to_vec(),
+            }))
+            .answer
+        {
             Some(Answer::Renewed(renewed)) => renewed.results,
             other => panic!("{other:?}"),
         }
@@ -178,10 +225,16 @@ impl World {
 
     /// Puts a session into the phase RECOVERING, as the start of a recovery will.
     pub(crate) fn fence(&mut self, handle: Handle) {
-        let mut open = crate::table::open(&self.rows, handle.bucket, handle.session).unwrap().unwrap();
+        let mut open = crate::table::open(&self.rows, handle.bucket, handle.session)
+            .unwrap()
+            .unwrap();
         open.phase = crate::reply::Phase::Recovering as i32;
         let key = crate::key::two(handle.bucket, handle.session);
-        self.rows.put(crate::rows::Keyspace::Open, &key, &prost::Message::encode_to_vec(&open));
+        self.rows.put(
+            crate::rows::Keyspace::Open,
+            &key,
+            &prost::Message::encode_to_vec(&open),
+        );
     }
 
     #[track_caller]
@@ -202,14 +255,23 @@ impl World {
 
     /// (container, local, length) of each block of a file.
     pub(crate) fn blocks(&self, key: &str) -> Vec<(u64, u64, u64)> {
-        let range = read::blocks(&self.rows, &self.view(key), 0, usize::MAX).unwrap().unwrap();
-        range.blocks.iter().map(|block| (block.container, block.local, block.length)).collect()
+        let range = read::blocks(&self.rows, &self.view(key), 0, usize::MAX)
+            .unwrap()
+            .unwrap();
+        range
+            .blocks
+            .iter()
+            .map(|block| (block.container, block.local, block.length))
+            .collect()
     }
 }
 
 pub(crate) fn new_bucket(bucket: &str, layout: Layout) -> CreateBucket {
     CreateBucket {
-        name: BucketName { volume: "vol".into(), bucket: bucket.into() },
+        name: BucketName {
+            volume: "vol".into(),
+            bucket: bucket.into(),
+        },
         layout: layout as i32,
         replication: Some(Replication { kind: 1, factor: 1 }),
         quota_bytes: -1,
@@ -219,7 +281,10 @@ pub(crate) fn new_bucket(bucket: &str, layout: Layout) -> CreateBucket {
 }
 
 pub(crate) fn mkdir(key: &str) -> Command {
-    Command::CreateDirectory(CreateDirectory { path: path(key), ..CreateDirectory::default() })
+    Command::CreateDirectory(CreateDirectory {
+        path: path(key),
+        ..CreateDirectory::default()
+    })
 }
 
 pub(crate) fn open_key(key: &str, blocks: usize) -> Command {
@@ -233,9 +298,18 @@ pub(crate) fn open_key(key: &str, blocks: usize) -> Command {
     })
 }
 
-pub(crate) fn commit(key: &str, session: u64, kind: PublishKind, blocks: Vec<SubmittedBlock>) -> Command {
+pub(crate) fn commit(
+    key: &str,
+    session: u64,
+    kind: PublishKind,
+    blocks: Vec<SubmittedBlock>,
+) -> Command {
     Command::Publish(Publish {
-        target: Target { handle: None, path: Some(path(key)), session },
+        target: Target {
+            handle: None,
+            path: Some(path(key)),
+            session,
+        },
         kind: kind as i32,
         size: blocks.iter().map(|block| block.length).sum(),
         blocks,
@@ -256,14 +330,27 @@ pub(crate) fn append(key: &str, mode: CreateMode) -> Command {
 
 pub(crate) fn allocate(handle: Handle) -> Command {
     Command::AllocateBlock(AllocateBlock {
-        target: Target { handle: Some(handle), path: None, session: 0 },
+        target: Target {
+            handle: Some(handle),
+            path: None,
+            session: 0,
+        },
         holder: 1,
     })
 }
 
-pub(crate) fn publish(handle: Handle, kind: PublishKind, size: u64, blocks: Vec<SubmittedBlock>) -> Command {
+pub(crate) fn publish(
+    handle: Handle,
+    kind: PublishKind,
+    size: u64,
+    blocks: Vec<SubmittedBlock>,
+) -> Command {
     Command::Publish(Publish {
-        target: Target { handle: Some(handle), path: None, session: 0 },
+        target: Target {
+            handle: Some(handle),
+            path: None,
+            session: 0,
+        },
         kind: kind as i32,
         size,
         blocks,
@@ -272,9 +359,17 @@ pub(crate) fn publish(handle: Handle, kind: PublishKind, size: u64, blocks: Vec<
 }
 
 pub(crate) fn rename(from: &str, to: &str) -> Command {
-    Command::Rename(Rename { from: path(from), to: to.into(), expected_update: None })
+    Command::Rename(Rename {
+        from: path(from),
+        to: to.into(),
+        expected_update: None,
+    })
 }
 
 pub(crate) fn delete(key: &str, recursive: bool) -> Command {
-    Command::Delete(Delete { path: path(key), recursive, created_by: None })
+    Command::Delete(Delete {
+        path: path(key),
+        recursive,
+        created_by: None,
+    })
 }

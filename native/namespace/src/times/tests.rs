@@ -4,11 +4,17 @@ use crate::testing::{World, path};
 use crate::view::Node;
 
 fn set(key: &str, modified_ms: i64) -> Command {
-    Command::SetTimes(SetTimes { path: path(key), modified_ms })
+    Command::SetTimes(SetTimes {
+        path: path(key),
+        modified_ms,
+    })
 }
 
 fn modified(world: &World, key: &str) -> u64 {
-    match crate::read::status(&world.rows, &path(key)).unwrap().unwrap() {
+    match crate::read::status(&world.rows, &path(key))
+        .unwrap()
+        .unwrap()
+    {
         Node::File(file) => file.modified_ms,
         Node::Directory(dir) => dir.modified_ms,
         Node::BucketRoot => world.bucket().modified_ms,
