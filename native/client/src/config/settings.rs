@@ -17,6 +17,16 @@ pub(crate) enum Transport {
     Grpc,
 }
 
+/// How new files are kept if neither caller nor bucket says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DefaultReplication {
+    /// None: the server's choice.
+    pub(crate) copies: Option<Replication>,
+    pub(crate) stand_alone: bool,
+    /// What the settings ask for that cannot be written yet; reading is not concerned.
+    pub(crate) unsupported: Option<String>,
+}
+
 /// See [`keys`] for what each means and its default.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Settings {
@@ -33,8 +43,7 @@ pub(crate) struct Settings {
     pub(crate) chunk: usize,
     pub(crate) outstanding: usize,
     pub(crate) block_size: u64,
-    pub(crate) replication: Option<Replication>,
-    pub(crate) stand_alone: bool,
+    pub(crate) replication: DefaultReplication,
     pub(crate) bucket_layout: BucketLayout,
     pub(crate) list_page: u32,
     pub(crate) read_ahead: usize,
@@ -91,20 +100,7 @@ impl Settings {
             .max(chunk),
             block_size: u64::try_from(size(config, keys::BLOCK_SIZE, 256 << 20, 4 << 10, 1 << 40)?)
                 .unwrap_or(u64::MAX),
-            replication: match config.expand(keys::REPLICATION)?.as_deref() {
-                None | Some("") => None,
-                Some("1" | "ONE") => Some(Replication::One),
-                Some("3" | "THREE") => Some(Replication::Three),
-                Some(other) => {
-                    return Err(bad(keys::REPLICATION, other, "1, 3, ONE or THREE"));
-                }
-            },
-            stand_alone: choice(
-                config,
-                keys::REPLICATION_TYPE,
-                false,
-                &[("RATIS", false), ("STAND_ALONE", true)],
-            )?,
+            replication: replication(config)?,
             bucket_layout: choice(
                 config,
                 keys::BUCKET_LAYOUT,
@@ -126,6 +122,24 @@ impl Settings {
         }
         Ok(settings)
     }
+}
+
+fn replication(config: &Config) -> Result<DefaultReplication> {
+    let kind = config.expand(keys::REPLICATION_TYPE)?.unwrap_or_default();
+    let copies = config.expand(keys::REPLICATION)?.unwrap_or_default();
+    let (kind, copies) = (kind.trim(), copies.trim());
+    let known = match copies {
+        "" => Some(None),
+        "1" | "ONE" => Some(Some(Replication::One)),
+        "3" | "THREE" => Some(Some(Replication::Three)),
+        _ => None,
+    };
+    let served = matches!(kind, "" | "RATIS" | "STAND_ALONE") && known.is_some();
+    Ok(DefaultReplication {
+        copies: known.flatten(),
+        stand_alone: kind == "STAND_ALONE",
+        unsupported: (!served).then(|| format!("{kind} {copies}").trim().to_owned()),
+    })
 }
 
 fn bad(key: &str, value: &str, wanted: &str) -> Error {
@@ -232,7 +246,7 @@ mod tests {
         assert_eq!(settings.block_size, 256 << 20);
         assert_eq!(settings.transport, Transport::HadoopRpc);
         assert_eq!(settings.connect_timeout, Duration::from_secs(20));
-        assert_eq!(settings.replication, None);
+        assert_eq!(settings.replication.copies, None);
     }
 
     #[test]
@@ -270,7 +284,6 @@ mod tests {
             (keys::CONNECT_TIMEOUT, "soon"),
             (keys::CONNECT_TIMEOUT, "0"),
             (keys::CHECKSUM_TYPE, "SHA256"),
-            (keys::REPLICATION, "2"),
             (keys::LIST_PAGE, "0"),
             (keys::OM_GRPC_PORT, "70000"),
         ] {
@@ -278,6 +291,22 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
             assert!(error.to_string().contains(key), "{error}");
         }
+    }
+
+    #[test]
+    fn a_replication_that_cannot_be_written_does_not_stop_readers() {
+        let read = |kind: &str, copies: &str| {
+            let config = Config::empty()
+                .with(keys::REPLICATION_TYPE, kind)
+                .with(keys::REPLICATION, copies);
+            Settings::read(&config).unwrap().replication
+        };
+        assert_eq!(read("RATIS", "THREE").copies, Some(Replication::Three));
+        assert!(read("STAND_ALONE", "1").stand_alone);
+        assert_eq!(read("RATIS", "3").unsupported, None);
+        let coded = read("EC", "rs-3-2-1024k").unsupported;
+        assert_eq!(coded.as_deref(), Some("EC rs-3-2-1024k"));
+        assert_eq!(read("", "2").unsupported.as_deref(), Some("2"));
     }
 
     #[test]

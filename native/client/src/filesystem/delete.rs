@@ -18,13 +18,13 @@ impl FileSystem {
     /// link to a bucket is deleted, never what it points to.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::DirectoryNotEmpty`] without `recursive`, [`crate::ErrorKind::InvalidArgument`] for the root,
-    /// [`crate::ErrorKind::ReadOnly`] below a snapshot.
+    /// [`crate::ErrorKind::DirectoryNotEmpty`] without `recursive`, [`crate::ErrorKind::InvalidArgument`] for the root (of
+    /// an `o3fs` URI: its bucket), [`crate::ErrorKind::ReadOnly`] below a snapshot.
     pub async fn delete(&self, path: &str, recursive: bool) -> Result<bool> {
         let path = self.resolve(path)?;
         let work = async {
             refuse_snapshot(&path)?;
-            if path.is_root() {
+            if path == self.shared().prefix {
                 Err(Error::invalid("the root cannot be deleted"))
             } else if path.is_volume() {
                 self.delete_volume_tree(&path, recursive).await

@@ -29,6 +29,9 @@ const EARLY_RESERVE: usize = 16 << 10;
 /// A call of this connection has no answer.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum CallError {
+    /// It cannot be sent at all.
+    #[error("{0}")]
+    Unsendable(String),
     /// Nothing of it reached the socket.
     #[error("{0}")]
     NotSent(String),
@@ -169,7 +172,7 @@ impl Connection {
     ) -> Result<Outcome, CallError> {
         let mut frame = BytesMut::new();
         encode_call(identity, &target(), request, self.max_frame, &mut frame)
-            .map_err(|e| CallError::NotSent(e.to_string()))?;
+            .map_err(|e| CallError::Unsendable(e.to_string()))?;
         let (answer, answered) = oneshot::channel();
         {
             let mut waiting = self.state.waiting();

@@ -115,6 +115,9 @@ fn rpc_attempt(outcome: Result<Outcome, CallError>) -> Attempt {
             },
         },
         Ok(Outcome::Error(failure) | Outcome::Fatal(failure)) => classify::failure(&failure).into(),
+        Err(CallError::Unsendable(why)) => {
+            Attempt::Refused(Error::new(ErrorKind::InvalidArgument, why))
+        }
         Err(CallError::NotSent(why)) => Attempt::Unreachable {
             why,
             maybe_sent: false,

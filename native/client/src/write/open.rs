@@ -84,8 +84,14 @@ pub(crate) async fn create(
         data_size: Some(0),
         ..key_args(&path)
     };
-    if let Some(replication) = options.replication.or(settings.replication) {
-        let kind = if settings.stand_alone {
+    let default = &settings.replication;
+    if let (None, Some(wanted)) = (options.replication, &default.unsupported) {
+        return Err(Error::unsupported(format!(
+            "writing with replication {wanted} is not built yet"
+        )));
+    }
+    if let Some(replication) = options.replication.or(default.copies) {
+        let kind = if default.stand_alone {
             ReplicationType::StandAlone
         } else {
             ReplicationType::Ratis
