@@ -204,6 +204,10 @@ async fn paths_of_an_o3fs_uri_are_below_its_bucket() {
     put(&below, "/dir/f", b"x").await;
     assert_eq!(get(&fs, &path("dir/f")).await, b"x");
     assert_eq!(names(&below, "/").await, ["dir"]);
+    // Its root is not a bucket to be deleted.
+    let error = below.delete("/", true).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    assert_eq!(names(&below, "/").await, ["dir"]);
 }
 
 #[tokio::test]

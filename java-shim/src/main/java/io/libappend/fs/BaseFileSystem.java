@@ -25,6 +25,7 @@ import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.FsServerDefaults;
 import org.apache.hadoop.fs.Options.ChecksumOpt;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.PathIsNotEmptyDirectoryException;
 import org.apache.hadoop.fs.RemoteIterator;
 import org.apache.hadoop.fs.impl.PathCapabilitiesSupport;
 import org.apache.hadoop.fs.permission.FsPermission;
@@ -331,10 +332,18 @@ abstract class BaseFileSystem extends FileSystem {
     return true;
   }
 
+  /** As on HDFS the root stays, with all that is in it, and the answer is false. */
   @Override
   public boolean delete(Path path, boolean recursive) throws IOException {
     statistics.incrementWriteOps(1);
-    return Native.delete(open(), serverPath(path), recursive);
+    String name = serverPath(path);
+    if (fixed(path).isRoot()) {
+      if (!recursive && listStatusIterator(path).hasNext()) {
+        throw new PathIsNotEmptyDirectoryException(path.toString());
+      }
+      return false;
+    }
+    return Native.delete(open(), name, recursive);
   }
 
   @Override
