@@ -132,15 +132,15 @@ impl Checkpoints {
     ///
     /// One that does not read back is set aside, and then there is nothing to cut until the next is taken.
     pub(crate) fn log_needed_from(&mut self) -> Result<Option<u64>, CheckpointFailure> {
-        let Some(older) = self
-            .stored
-            .len()
-            .checked_sub(KEPT)
+        self.set_damaged_aside()?;
+        let older = self.stored.len().checked_sub(KEPT);
+        Ok(older
             .and_then(|at| self.stored.get(at))
-            .cloned()
-        else {
-            return Ok(None);
-        };
+            .map(|older| older.index + 1))
+    }
+
+    /// Reads back whatever was not yet. Fails with what is wrong with the first that does not read back, and has set it aside then.
+    fn set_damaged_aside(&mut self) -> Result<(), CheckpointFailure> {
         for at in 0..self.stored.len() {
             let stored = &mut self.stored[at];
             if stored.verified {
@@ -155,11 +155,20 @@ impl Checkpoints {
             }
             stored.verified = true;
         }
-        Ok(Some(older.index + 1))
+        Ok(())
     }
 
+    /// Removes the oldest beyond those that are kept. A damaged one does not count as kept.
     fn prune(&mut self) -> Result<(), CheckpointFailure> {
         while self.stored.len() > KEPT {
+            let before = self.stored.len();
+            if let Err(error) = self.set_damaged_aside() {
+                if self.stored.len() == before {
+                    return Err(error);
+                }
+                tracing::error!(%error, "a checkpoint does not read back and was set aside");
+                continue;
+            }
             let oldest = self.stored.remove(0);
             files::remove(&oldest.path).map_err(failed("removing", &oldest.path))?;
         }
@@ -297,6 +306,23 @@ mod tests {
         assert_eq!(again.log_needed_from().unwrap(), None);
         again.take(&applied(12), &GO).unwrap();
         assert_eq!(again.log_needed_from().unwrap(), Some(10));
+    }
+
+    #[test]
+    fn a_good_one_is_not_given_up_for_a_damaged_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut checkpoints = Checkpoints::open(dir.path()).unwrap();
+        checkpoints.take(&applied(5), &GO).unwrap();
+        checkpoints.take(&applied(9), &GO).unwrap();
+        let newer = checkpoints.newest_first()[0].path.clone();
+        let mut bytes = std::fs::read(&newer).unwrap();
+        bytes[40] ^= 1;
+        std::fs::write(&newer, bytes).unwrap();
+        let mut again = Checkpoints::open(dir.path()).unwrap();
+        again.take(&applied(12), &GO).unwrap();
+        assert_eq!(indexes(&again), [12, 5]);
+        assert!(newer.with_extension("damaged").exists());
+        assert_eq!(again.log_needed_from().unwrap(), Some(6));
     }
 
     #[test]

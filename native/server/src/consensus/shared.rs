@@ -39,6 +39,8 @@ pub(crate) struct Shared {
     /// Bytes of log applied since the last checkpoint.
     pub(crate) unexported: AtomicU64,
     checkpoints: Mutex<Checkpoints>,
+    /// One at a time, or the same bytes would be counted as persisted twice.
+    persisting: Mutex<()>,
     pub(crate) bell: Mutex<Bell>,
     pub(crate) rung: Condvar,
     /// A checkpoint that runs must give up.
@@ -69,6 +71,7 @@ impl Shared {
             unpersisted: AtomicU64::new(0),
             unexported: AtomicU64::new(0),
             checkpoints: Mutex::new(checkpoints),
+            persisting: Mutex::default(),
             bell: Mutex::default(),
             rung: Condvar::new(),
             stop: AtomicBool::new(false),
@@ -119,6 +122,7 @@ impl Shared {
 
     /// Makes the applied rows durable and gives their index.
     pub(crate) fn persist(&self) -> Result<u64, crate::store::StoreError> {
+        let _turn = lock(&self.persisting);
         let counted = self.unpersisted.load(Ordering::Acquire);
         let mark = self.store.persist()?;
         self.unpersisted.fetch_sub(counted, Ordering::AcqRel);

@@ -140,6 +140,30 @@ fn a_checkpoint_that_cannot_be_written_leaves_the_node_serving() {
 }
 
 #[test]
+fn rows_persisted_by_several_at_once_are_counted_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let consensus = open(dir.path());
+    let shared = consensus.shared_for_test();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while !done.load(std::sync::atomic::Ordering::Acquire) && !shared.has_failed() {
+                    shared.persist().unwrap();
+                }
+            });
+        }
+        write_keys(&consensus, "a", 200);
+        done.store(true, std::sync::atomic::Ordering::Release);
+    });
+    shared.persist().unwrap();
+    let left = shared
+        .unpersisted
+        .load(std::sync::atomic::Ordering::Acquire);
+    assert_eq!(left, 0);
+}
+
+#[test]
 fn a_command_beyond_the_limit_is_refused_and_a_large_one_goes_alone() {
     let dir = tempfile::tempdir().unwrap();
     let small = Options {
