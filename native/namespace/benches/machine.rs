@@ -3,11 +3,15 @@
 //! `cargo bench -p append-namespace`. A publication must cost the same however long the file is, so each bench of a file runs on a
 //! short and on a long one.
 
-#![allow(clippy::unwrap_used, reason = "a benchmark stops at the first surprise")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a benchmark stops at the first surprise"
+)]
 
 use append_namespace::command::{
-    AppendFile, BucketName, Command, CreateBucket, CreateDirectory, CreateMode, CreateVolume, Delete, Handle, Holder, Invocation,
-    KeyPath, Layout, Publish, PublishKind, Rename, SubmittedBlock, Target,
+    AppendFile, BucketName, Command, CreateBucket, CreateDirectory, CreateMode, CreateVolume,
+    Delete, Handle, Holder, Invocation, KeyPath, Layout, Publish, PublishKind, Rename,
+    SubmittedBlock, Target,
 };
 use append_namespace::reply::{Admitted, Answer, Reply};
 use append_namespace::{Change, Entry, Keyspace, Machine, Request, Rows, RowsError, Stamp, read};
@@ -52,12 +56,21 @@ fn append_cycles_of_sixteen(bencher: Bencher<'_, '_>) {
         let created = world.admitted(file, CreateMode::MustBeNew);
         world.publish(&created, PublishKind::Close, LENGTH);
     }
-    bencher.counter(divan::counter::ItemsCount::new(files.len())).bench_local(|| {
-        let admissions = files.iter().map(|file| append(file, CreateMode::No)).collect();
-        let admitted: Vec<Admitted> = world.entry(admissions).into_iter().map(admission).collect();
-        let closes = admitted.iter().map(|admitted| publication(admitted, PublishKind::Close, LENGTH)).collect();
-        world.entry(closes)
-    });
+    bencher
+        .counter(divan::counter::ItemsCount::new(files.len()))
+        .bench_local(|| {
+            let admissions = files
+                .iter()
+                .map(|file| append(file, CreateMode::No))
+                .collect();
+            let admitted: Vec<Admitted> =
+                world.entry(admissions).into_iter().map(admission).collect();
+            let closes = admitted
+                .iter()
+                .map(|admitted| publication(admitted, PublishKind::Close, LENGTH))
+                .collect();
+            world.entry(closes)
+        });
 }
 
 /// A directory in one of 10,000.
@@ -77,7 +90,11 @@ fn rename_twice(bencher: Bencher<'_, '_>) {
     let mut world = World::with_directories(10_000);
     bencher.bench_local(|| {
         for (from, to) in [("dir/5000", "dir/moved"), ("dir/moved", "dir/5000")] {
-            world.run(Command::Rename(Rename { from: path(from), to: to.into(), expected_update: None }));
+            world.run(Command::Rename(Rename {
+                from: path(from),
+                to: to.into(),
+                expected_update: None,
+            }));
         }
     });
 }
@@ -88,7 +105,10 @@ fn mkdir_and_delete(bencher: Bencher<'_, '_>) {
     let mut world = World::with_directories(10_000);
     bencher.bench_local(|| {
         world.run(directory(10_001));
-        world.run(Command::Delete(Delete { path: path("dir/10001"), ..Delete::default() }))
+        world.run(Command::Delete(Delete {
+            path: path("dir/10001"),
+            ..Delete::default()
+        }))
     });
 }
 
@@ -111,8 +131,17 @@ impl World {
     fn new() -> World {
         let rows = MemoryRows::default();
         let machine = Machine::open(&rows).unwrap();
-        let mut world = World { rows, machine, sequence: 0 };
-        world.run(Command::RegisterHolder(Holder { uuid: "holder".into(), host: "h".into(), port: 1, number: 0 }));
+        let mut world = World {
+            rows,
+            machine,
+            sequence: 0,
+        };
+        world.run(Command::RegisterHolder(Holder {
+            uuid: "holder".into(),
+            host: "h".into(),
+            port: 1,
+            number: 0,
+        }));
         world.run(Command::CreateVolume(CreateVolume {
             volume: "vol".into(),
             quota_bytes: -1,
@@ -120,7 +149,10 @@ impl World {
             ..CreateVolume::default()
         }));
         world.run(Command::CreateBucket(CreateBucket {
-            name: BucketName { volume: "vol".into(), bucket: "bucket".into() },
+            name: BucketName {
+                volume: "vol".into(),
+                bucket: "bucket".into(),
+            },
             layout: Layout::FileSystemOptimized.into(),
             quota_bytes: -1,
             quota_names: -1,
@@ -156,14 +188,23 @@ impl World {
                 self.sequence += 1;
                 Request {
                     user: "alice".into(),
-                    invocation: Some(Invocation { client: Bytes::from_static(b"client-1"), sequence: self.sequence }),
+                    invocation: Some(Invocation {
+                        client: Bytes::from_static(b"client-1"),
+                        sequence: self.sequence,
+                    }),
                     // As our client does, so that the table of remembered answers stays as short as in real life.
                     answered_below: self.sequence.checked_sub(32),
                     command: Some(command),
                 }
             })
             .collect();
-        let entry = Entry { stamp: Stamp { lease_ms: 1_000, wall_ms: 1_000_000 }, requests };
+        let entry = Entry {
+            stamp: Stamp {
+                lease_ms: 1_000,
+                wall_ms: 1_000_000,
+            },
+            requests,
+        };
         let index = self.machine.position().index + 1;
         let applied = self.machine.apply(&self.rows, 1, index, &entry).unwrap();
         self.rows.apply(applied.changes);
@@ -193,11 +234,18 @@ impl World {
 }
 
 fn path(key: &str) -> KeyPath {
-    KeyPath { volume: "vol".into(), bucket: "bucket".into(), key: key.into() }
+    KeyPath {
+        volume: "vol".into(),
+        bucket: "bucket".into(),
+        key: key.into(),
+    }
 }
 
 fn directory(number: u32) -> Command {
-    Command::CreateDirectory(CreateDirectory { path: path(&format!("dir/{number}")), ..CreateDirectory::default() })
+    Command::CreateDirectory(CreateDirectory {
+        path: path(&format!("dir/{number}")),
+        ..CreateDirectory::default()
+    })
 }
 
 fn append(key: &str, create: CreateMode) -> Command {
@@ -223,7 +271,11 @@ fn publication(admitted: &Admitted, kind: PublishKind, written: u64) -> Command 
     let given = &admitted.blocks[0];
     let handle: Handle = admitted.handle;
     Command::Publish(Publish {
-        target: Target { handle: Some(handle), path: None, session: 0 },
+        target: Target {
+            handle: Some(handle),
+            path: None,
+            session: 0,
+        },
         kind: kind.into(),
         size: admitted.prefix_length + written,
         blocks: vec![SubmittedBlock {
@@ -255,10 +307,20 @@ impl MemoryRows {
 
 impl Rows for MemoryRows {
     fn get(&self, keyspace: Keyspace, key: &[u8]) -> Result<Option<Bytes>, RowsError> {
-        Ok(self.0.get(&keyspace).and_then(|rows| rows.get(key)).cloned())
+        Ok(self
+            .0
+            .get(&keyspace)
+            .and_then(|rows| rows.get(key))
+            .cloned())
     }
 
-    fn range(&self, keyspace: Keyspace, from: &[u8], to: Option<&[u8]>, limit: usize) -> Result<Vec<(Bytes, Bytes)>, RowsError> {
+    fn range(
+        &self,
+        keyspace: Keyspace,
+        from: &[u8],
+        to: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<(Bytes, Bytes)>, RowsError> {
         let Some(rows) = self.0.get(&keyspace) else {
             return Ok(Vec::new());
         };
