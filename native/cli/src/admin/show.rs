@@ -19,7 +19,7 @@ pub(crate) fn line(text: &str) -> Result<(), Error> {
 /// Prints a value as JSON, in several lines.
 ///
 /// # Errors
-/// As [`line`].
+/// As [`line()`].
 pub(crate) fn json(value: &impl Serialize) -> Result<(), Error> {
     let text = serde_json::to_string_pretty(value)
         .map_err(|error| Error::new(ErrorKind::Io, error.to_string()))?;
@@ -29,7 +29,7 @@ pub(crate) fn json(value: &impl Serialize) -> Result<(), Error> {
 /// Prints names and values, one pair a line.
 ///
 /// # Errors
-/// As [`line`].
+/// As [`line()`].
 pub(crate) fn fields(fields: &[(&str, String)]) -> Result<(), Error> {
     let width = fields
         .iter()
@@ -44,7 +44,7 @@ pub(crate) fn fields(fields: &[(&str, String)]) -> Result<(), Error> {
 /// Prints a table whose columns are as wide as they need be.
 ///
 /// # Errors
-/// As [`line`].
+/// As [`line()`].
 pub(crate) fn table(head: &[&str], rows: &[Vec<String>]) -> Result<(), Error> {
     let width = |column: usize| {
         let cells = rows
