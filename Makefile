@@ -7,7 +7,7 @@ PROFILE ?= ci
 export PROFILE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check contract contract-only bench
+.PHONY: help setup build demo test check contract contract-only matrix bench
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ contract: build contract-only ## Hadoop's own contract suites against our server
 # What `make test` calls once everything is built.
 contract-only:
 	scripts/with-server -- scripts/contract-table
+
+matrix: build ## all of Hadoop's suites that we pass: Hadoop 3.4.2 and 3.5.0, ofs and o3fs, FSO and LEGACY buckets
+	scripts/with-server -- scripts/contract-table --matrix
 
 bench: ## libappend beside HDFS and beside what this machine allows; BENCH=--quick for a short look
 	bench/run $(or $(BENCH),--full)

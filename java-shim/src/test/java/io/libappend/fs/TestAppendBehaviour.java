@@ -19,21 +19,32 @@ import org.apache.hadoop.fs.FileContext;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.security.AccessControlException;
 import org.junit.Test;
 
 /** What an append does and refuses, beyond Hadoop's suite. */
 public class TestAppendBehaviour extends ServerTestBase {
   private static final byte[] HELLO = "hello".getBytes(StandardCharsets.UTF_8);
 
+  /** What a refused append says and leaves: the path, the request as the server logs it, no writer. */
+  private <E extends Throwable> E refused(Class<E> expected, Path path, boolean serverIsAsked) throws Exception {
+    E refused = intercept(expected, () -> fs.append(path));
+    String text = refused.getMessage();
+    assertEquals(refused.toString(), expected, refused.getClass());
+    assertTrue(text, text.contains(path.toUri().getPath()));
+    assertEquals(text, serverIsAsked, text.matches("(?s).*request [0-9a-f]+-[0-9]+.*"));
+    assertFalse("a writer is left", TestServer.hasWriter(TestServer.BUCKET));
+    return refused;
+  }
+
   /** Case P1: append wants an existing file. */
   @Test
   public void appendToNothingFailsAndMakesNothing() throws Exception {
-    Path missing = file("missing");
-    String message = intercept(FileNotFoundException.class, () -> fs.append(missing)).getMessage();
-    assertTrue(message, message.contains(missing.toUri().getPath()));
-    intercept(FileNotFoundException.class, () -> fs.append(file("no/parent/either")));
-    intercept(FileNotFoundException.class, () -> fs.append(new Path("/nosuchvolume/bucket/key")));
+    refused(FileNotFoundException.class, file("missing"), true);
+    refused(FileNotFoundException.class, file("no/parent/either"), true);
+    refused(FileNotFoundException.class, new Path("/nosuchvolume/bucket/key"), true);
     assertEquals(0, fs.listStatus(folder).length);
+    assertFalse(fs.exists(new Path("/nosuchvolume")));
   }
 
   /** Case P1: a directory. */
@@ -42,10 +53,19 @@ public class TestAppendBehaviour extends ServerTestBase {
     Path directory = file("dir");
     fs.mkdirs(directory);
     for (Path path : new Path[] {directory, new Path("/"), new Path("/contract"), new Path(TestServer.BUCKET)}) {
-      IOException refused = intercept(IOException.class, () -> fs.append(path));
-      assertEquals(refused.toString(), FileAlreadyExistsException.class, refused.getClass());
+      IOException refused = refused(FileAlreadyExistsException.class, path, path.equals(directory));
       assertTrue(refused.getMessage(), refused.getMessage().contains("director"));
     }
+  }
+
+  /** Case P1: below a snapshot. The class is HDFS's own where hadoop-hdfs-client is on the class path. */
+  @Test
+  public void appendBelowASnapshotIsRefused() throws Exception {
+    Path path = new Path(TestServer.BUCKET, ".snapshot/s/f");
+    assertFalse(fs.hasPathCapability(path, CommonPathCapabilities.FS_APPEND));
+    AccessControlException refused = refused(AccessControlException.class, path, false);
+    assertTrue(refused.getMessage(), refused.getMessage().contains("snapshot"));
+    assertFalse(fs.exists(path));
   }
 
   /** Case P1: a refused append leaves no owner behind. */
@@ -69,6 +89,7 @@ public class TestAppendBehaviour extends ServerTestBase {
     }
     append(path, letters);
     FileStatus before = fs.getFileStatus(path);
+    String usage = usage();
     assertEquals(256, before.getLen());
     assertArrayEquals(letters, read(path));
     for (int i = 0; i < 5; i++) {
@@ -78,8 +99,22 @@ public class TestAppendBehaviour extends ServerTestBase {
     assertEquals(256, after.getLen());
     assertEquals(before.getModificationTime(), after.getModificationTime());
     assertArrayEquals(letters, read(path));
+    assertEquals(usage, usage());
+    assertFalse(TestServer.hasWriter(TestServer.BUCKET));
     append(path, letters);
     assertEquals(512, fs.getFileStatus(path).getLen());
+  }
+
+  /** Bytes and names that the bucket is charged for. */
+  private static String usage() throws Exception {
+    StringBuilder used = new StringBuilder();
+    for (String line : TestServer.admin("bucket", "info", TestServer.BUCKET).split("\n")) {
+      if (line.startsWith("used ")) {
+        used.append(line).append('\n');
+      }
+    }
+    assertEquals(used.toString(), 2, used.toString().split("\n").length);
+    return used.toString();
   }
 
   @Test
@@ -154,6 +189,7 @@ public class TestAppendBehaviour extends ServerTestBase {
         FSDataOutputStream out = fs.append(path)) {
       out.write(HELLO);
       out.hsync();
+      assertTrue(TestServer.hasWriter(TestServer.BUCKET));
       for (FileSystem second : new FileSystem[] {fs, other}) {
         IOException refused = intercept(IOException.class, () -> second.append(path));
         assertEquals(refused.toString(), "AlreadyBeingCreatedException", refused.getClass().getSimpleName());
@@ -224,10 +260,10 @@ public class TestAppendBehaviour extends ServerTestBase {
   /** Case P1: object store buckets. The bucket is made by whoever starts the server. */
   @Test
   public void objectStoreBucketsRefuseAppend() throws Exception {
-    Path bucket = new Path(System.getProperty("append.obs.bucket", "/contract/obs"));
-    Path path = new Path(bucket, "key");
+    Path path = new Path("/contract/obs/key");
     assertFalse(fs.hasPathCapability(path, CommonPathCapabilities.FS_APPEND));
-    intercept(UnsupportedOperationException.class, () -> fs.append(path));
+    refused(UnsupportedOperationException.class, path, true);
+    assertFalse(TestServer.hasWriter("/contract/obs"));
   }
 
   @Test

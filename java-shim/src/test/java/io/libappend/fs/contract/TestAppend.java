@@ -1,13 +1,13 @@
 package io.libappend.fs.contract;
 
 import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.fs.contract.AbstractContractCreateTest;
+import org.apache.hadoop.fs.contract.AbstractContractAppendTest;
 import org.apache.hadoop.fs.contract.AbstractFSContract;
 
 /** Hadoop's own suite, unmodified. */
-public class TestOfsCreate extends AbstractContractCreateTest {
+public class TestAppend extends AbstractContractAppendTest {
   @Override
   protected AbstractFSContract createContract(Configuration conf) {
-    return new OfsContract(conf);
+    return new BucketContract(conf);
   }
 }

@@ -5,9 +5,9 @@ import org.apache.hadoop.fs.contract.AbstractContractSeekTest;
 import org.apache.hadoop.fs.contract.AbstractFSContract;
 
 /** Hadoop's own suite, unmodified. */
-public class TestOfsSeek extends AbstractContractSeekTest {
+public class TestSeek extends AbstractContractSeekTest {
   @Override
   protected AbstractFSContract createContract(Configuration conf) {
-    return new OfsContract(conf);
+    return new BucketContract(conf);
   }
 }

@@ -1,13 +1,13 @@
 package io.libappend.fs.contract;
 
 import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.fs.contract.AbstractContractDeleteTest;
+import org.apache.hadoop.fs.contract.AbstractContractSetTimesTest;
 import org.apache.hadoop.fs.contract.AbstractFSContract;
 
 /** Hadoop's own suite, unmodified. */
-public class TestOfsDelete extends AbstractContractDeleteTest {
+public class TestSetTimes extends AbstractContractSetTimesTest {
   @Override
   protected AbstractFSContract createContract(Configuration conf) {
-    return new OfsContract(conf);
+    return new BucketContract(conf);
   }
 }

@@ -1,13 +1,13 @@
 package io.libappend.fs.contract;
 
 import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.fs.contract.AbstractContractOpenTest;
+import org.apache.hadoop.fs.contract.AbstractContractGetFileStatusTest;
 import org.apache.hadoop.fs.contract.AbstractFSContract;
 
 /** Hadoop's own suite, unmodified. */
-public class TestOfsOpen extends AbstractContractOpenTest {
+public class TestGetFileStatus extends AbstractContractGetFileStatusTest {
   @Override
   protected AbstractFSContract createContract(Configuration conf) {
-    return new OfsContract(conf);
+    return new BucketContract(conf);
   }
 }

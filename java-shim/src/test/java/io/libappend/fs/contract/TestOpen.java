@@ -1,13 +1,13 @@
 package io.libappend.fs.contract;
 
 import org.apache.hadoop.conf.Configuration;
-import org.apache.hadoop.fs.contract.AbstractContractRenameTest;
+import org.apache.hadoop.fs.contract.AbstractContractOpenTest;
 import org.apache.hadoop.fs.contract.AbstractFSContract;
 
 /** Hadoop's own suite, unmodified. */
-public class TestOfsRename extends AbstractContractRenameTest {
+public class TestOpen extends AbstractContractOpenTest {
   @Override
   protected AbstractFSContract createContract(Configuration conf) {
-    return new OfsContract(conf);
+    return new BucketContract(conf);
   }
 }

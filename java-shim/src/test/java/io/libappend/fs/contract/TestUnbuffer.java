@@ -1,0 +1,13 @@
+package io.libappend.fs.contract;
+
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.contract.AbstractContractUnbufferTest;
+import org.apache.hadoop.fs.contract.AbstractFSContract;
+
+/** Hadoop's own suite, unmodified. */
+public class TestUnbuffer extends AbstractContractUnbufferTest {
+  @Override
+  protected AbstractFSContract createContract(Configuration conf) {
+    return new BucketContract(conf);
+  }
+}
