@@ -88,12 +88,7 @@ impl Datanode {
         dir: &Path,
         options: StoreOptions,
     ) -> Result<Self, OpenError> {
-        if !dir.is_dir() {
-            fs::create_dir_all(dir).map_err(OpenError::io(dir))?;
-            if let Some(parent) = dir.parent().filter(|p| !p.as_os_str().is_empty()) {
-                media.sync_dir(parent).map_err(OpenError::io(parent))?;
-            }
-        }
+        media.create_dirs(dir).map_err(OpenError::io(dir))?;
         let lock = lock_folder(dir)?;
         let uuid = identity(media, dir)?;
         let store = Store::open_on(media.clone(), &dir.join(CONTAINERS), options)?.holding(lock);
@@ -236,7 +231,11 @@ fn identity(media: &Media, dir: &Path) -> Result<Uuid, OpenError> {
         reason,
     };
     match fs::read_to_string(&path) {
-        Ok(text) => Uuid::parse_str(text.trim()).map_err(|_| bad("the identity is not a UUID")),
+        Ok(text) => {
+            // A process that was killed may have renamed it last.
+            media.sync_dir(dir).map_err(OpenError::io(dir))?;
+            Uuid::parse_str(text.trim()).map_err(|_| bad("the identity is not a UUID"))
+        }
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
             if dir.join(CONTAINERS).exists() {
                 return Err(bad("the folder holds blocks but its identity is missing"));

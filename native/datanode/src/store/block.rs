@@ -105,6 +105,14 @@ pub(crate) struct Plan {
     pub(crate) unchanged: bool,
 }
 
+/// Adds to a list that most blocks have one entry of, without room for more at first.
+pub(super) fn push<T>(list: &mut Vec<T>, entry: T) {
+    if list.is_empty() {
+        list.reserve_exact(1);
+    }
+    list.push(entry);
+}
+
 /// A block.
 #[derive(Debug, Default)]
 pub(crate) struct Block {
@@ -149,6 +157,11 @@ impl Block {
     /// What must be durable before the state that the writer sees may be told to anybody.
     pub(crate) fn last(&self) -> Position {
         self.last
+    }
+
+    /// Has nothing ever been recorded of it?
+    pub(crate) fn is_blank(&self) -> bool {
+        self.last == Position::default() && self.extents.end() == 0 && self.damage.is_none()
     }
 
     /// Number of the next commit.
@@ -202,7 +215,7 @@ impl Block {
         let (start, end) = (extent.start, extent.end());
         self.tails.retain(|t| t.end <= start || t.start >= end);
         if let Some(digest) = digest {
-            self.tails.push(Tail { start, end, digest });
+            push(&mut self.tails, Tail { start, end, digest });
         }
         self.extents.put(extent);
     }
@@ -287,6 +300,9 @@ impl Block {
         at: Position,
     ) {
         self.listed.truncate(to_usize(u64::from(plan.kept)));
+        if self.listed.is_empty() {
+            self.listed.reserve_exact(plan.chunks.len());
+        }
         let start = plan.chunks.first().map_or(plan.length, |c| c.offset);
         self.listed.extend(plan.chunks.iter().map(|c| Listed {
             start: c.offset,
@@ -297,6 +313,9 @@ impl Block {
         self.metadata = digests.metadata(metadata);
         self.eof = plan.eof;
         self.tails.retain(|t| t.start >= plan.length);
+        if self.tails.is_empty() {
+            self.tails = Vec::new();
+        }
         self.tail_in_doubt = false;
         self.later(
             at,
@@ -327,6 +346,9 @@ impl Block {
 
     fn later(&mut self, at: Position, change: Change) {
         self.last = at;
+        if self.pending.is_empty() {
+            self.pending.reserve_exact(1);
+        }
         self.pending.push_back((at, change));
     }
 
@@ -351,11 +373,12 @@ impl Block {
                         reader.segments.pop();
                     }
                     if added > 0 {
-                        reader.segments.push(Segment {
+                        let segment = Segment {
                             first: kept,
                             start,
                             record,
-                        });
+                        };
+                        push(&mut reader.segments, segment);
                     }
                     reader.chunks = kept + added;
                     reader.length = length;
@@ -370,6 +393,9 @@ impl Block {
                     };
                 }
             }
+        }
+        if self.pending.is_empty() {
+            self.pending = VecDeque::new();
         }
     }
 

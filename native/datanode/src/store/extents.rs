@@ -46,7 +46,7 @@ impl Extents {
     /// Puts `new` in, over whatever it overlaps.
     pub(crate) fn put(&mut self, new: Extent) {
         if self.0.last().is_none_or(|last| last.end() <= new.start) {
-            self.0.push(new);
+            super::block::push(&mut self.0, new);
             return;
         }
         let from = self.0.partition_point(|e| e.end() <= new.start);

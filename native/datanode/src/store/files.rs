@@ -69,9 +69,11 @@ pub(crate) fn create(
         nonce,
         previous_len,
     };
-    media
-        .write_at(&path, &file, 0, &header.encode())
-        .map_err(CreateError::Write)?;
+    if let Err(error) = media.write_at(&path, &file, 0, &header.encode()) {
+        // A header that is there would say that the file before has ended. If this fails too, the next try removes it.
+        let _ = std::fs::remove_file(&path);
+        return Err(CreateError::Write(error));
+    }
     media.sync_data(&path, &file).map_err(CreateError::Sync)?;
     media.sync_dir(dir).map_err(CreateError::Sync)?;
     Ok(ContainerFile {

@@ -5,6 +5,7 @@
 //! failed cut) poisons the log for good, because the kernel may have dropped the dirty pages and a
 //! second fsync would lie. Knows nothing of what records mean.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Instant;
@@ -304,8 +305,15 @@ impl Log {
         });
     }
 
-    /// Body of the sync thread; ends when [`Log::stop`] is called, after a last sync, or when poisoned.
+    /// Body of the sync thread; ends when [`Log::stop`] is called, after a last sync, or when poisoned. Nobody
+    /// may wait for a thread that is gone, so a panic poisons too.
     pub(crate) fn sync_loop(&self) {
+        if catch_unwind(AssertUnwindSafe(|| self.sync_until_stopped())).is_err() {
+            self.poison("the sync thread panicked".to_owned());
+        }
+    }
+
+    fn sync_until_stopped(&self) {
         loop {
             let stop = {
                 let mut wanted = lock(&self.wanted);

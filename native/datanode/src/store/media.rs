@@ -84,6 +84,38 @@ impl Media {
         File::open(dir)?.sync_all()
     }
 
+    /// Makes the folder `dir` and what is missing above it, their names durable. The name of what is there
+    /// is made durable too: a process that was killed may have made it last.
+    pub(crate) fn create_dirs(&self, dir: &Path) -> io::Result<()> {
+        let above = |path: &Path| match path.parent() {
+            Some(parent) if parent.as_os_str().is_empty() => Some(Path::new(".").to_owned()),
+            parent => parent.map(Path::to_owned),
+        };
+        let mut missing = Vec::new();
+        let mut at = dir.to_owned();
+        while !at.try_exists()? {
+            let Some(parent) = above(&at) else { break };
+            missing.push(std::mem::replace(&mut at, parent));
+        }
+        if let Some(parent) = above(&at) {
+            match self.sync_dir(&parent) {
+                // Whoever may not read it has not made a name in it.
+                Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {}
+                synced => synced?,
+            }
+        }
+        for made in missing.iter().rev() {
+            match std::fs::create_dir(made) {
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+                created => created?,
+            }
+            if let Some(parent) = above(made) {
+                self.sync_dir(&parent)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Cuts `file` to `len` bytes.
     #[cfg_attr(not(test), allow(unused_variables))]
     pub(crate) fn cut(&self, path: &Path, file: &File, len: u64) -> io::Result<()> {

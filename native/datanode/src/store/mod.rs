@@ -119,12 +119,7 @@ impl Store {
         dir: &Path,
         options: StoreOptions,
     ) -> Result<Self, OpenError> {
-        if !dir.is_dir() {
-            std::fs::create_dir_all(dir).map_err(OpenError::io(dir))?;
-            if let Some(parent) = dir.parent() {
-                media.sync_dir(parent).map_err(OpenError::io(parent))?;
-            }
-        }
+        media.create_dirs(dir).map_err(OpenError::io(dir))?;
         let digests = Digests::new();
         let recovered = recover(&media, dir, &digests)?;
         let config = LogConfig {
@@ -183,12 +178,30 @@ impl Store {
         self.read_blocks().get(&id).map(Arc::clone)
     }
 
-    fn find_or_make(&self, id: BlockId) -> Arc<Mutex<Block>> {
-        if let Some(block) = self.find(id) {
-            return block;
+    /// Does `f` on a block that may be new. A new block of which `f` recorded nothing is forgotten again,
+    /// so that refused requests leave nothing in memory.
+    fn change<T>(
+        &self,
+        id: BlockId,
+        f: impl FnOnce(&mut Block) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let block = self.find(id).unwrap_or_else(|| {
+            let mut blocks = self.blocks.write().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(blocks.entry(id).or_default())
+        });
+        let done = {
+            let mut block = lock(&block);
+            block.promote(self.log.durable_now());
+            f(&mut block)
+        };
+        if done.is_err() {
+            let mut blocks = self.blocks.write().unwrap_or_else(PoisonError::into_inner);
+            // Nobody else has it but the index, and nobody can get it while the index is locked.
+            if Arc::strong_count(&block) == 2 && lock(&block).is_blank() {
+                blocks.remove(&id);
+            }
         }
-        let mut blocks = self.blocks.write().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(blocks.entry(id).or_default())
+        done
     }
 
     /// "No such block", unless a record is lost that may have been about this one.
@@ -246,8 +259,16 @@ impl Store {
                 offset: chunk.offset + bad,
             });
         }
-        let block = self.find_or_make(id);
-        let mut block = lock(&block);
+        self.change(id, |block| self.write_to(block, id, chunk, data))
+    }
+
+    fn write_to(
+        &self,
+        block: &mut Block,
+        id: BlockId,
+        chunk: &Chunk,
+        data: &[u8],
+    ) -> Result<(), StoreError> {
         block.check_writable(id)?;
         let stored = block.length().saturating_sub(chunk.offset).min(chunk.len);
         if stored > 0 {
@@ -287,22 +308,24 @@ impl Store {
     /// the list does not describe the bytes that are stored, [`StoreError::Finalized`],
     /// [`StoreError::Deleted`], [`StoreError::DiskFull`].
     pub fn put_block(&self, put: &PutBlock) -> Result<Committed, StoreError> {
+        self.change(put.id, |block| self.commit_to(block, put))
+    }
+
+    fn commit_to(&self, block: &mut Block, put: &PutBlock) -> Result<Committed, StoreError> {
         let id = put.id;
-        let block = self.find_or_make(id);
-        let mut block = lock(&block);
         if block.is_finalized() && !block.is_deleted() {
             let unchanged = block.plan(&self.digests, put).is_ok_and(|p| p.unchanged);
             if unchanged {
-                return self.committed(&block);
+                return self.committed(block);
             }
         }
         block.check_writable(id)?;
         let plan = block.plan(&self.digests, put)?;
         if plan.unchanged {
-            return self.committed(&block);
+            return self.committed(block);
         }
         for chunk in &plan.chunks {
-            self.check_chunk(id, &block, chunk)?;
+            self.check_chunk(id, block, chunk)?;
         }
         let payload = CommitPayload {
             number: block.next_commit(),
@@ -380,14 +403,14 @@ impl Store {
     /// # Errors
     /// [`StoreError::DiskFull`], [`StoreError::Io`], [`StoreError::Poisoned`].
     pub fn delete(&self, id: BlockId) -> Result<Position, StoreError> {
-        let block = self.find_or_make(id);
-        let mut block = lock(&block);
-        if !block.is_deleted() {
-            let (_, at) = self.log.append(Kind::Delete, id, 0, &[])?;
-            block.delete(at);
-            self.log.request(at);
-        }
-        self.committed(&block).map(|c| c.at)
+        self.change(id, |block| {
+            if !block.is_deleted() {
+                let (_, at) = self.log.append(Kind::Delete, id, 0, &[])?;
+                block.delete(at);
+                self.log.request(at);
+            }
+            self.committed(block).map(|c| c.at)
+        })
     }
 
     /// The committed and durable state of a block.

@@ -1,7 +1,9 @@
 //! Opening, locking, identity, and what happens when the disk fails under a running datanode.
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
@@ -86,6 +88,7 @@ async fn a_process_of_its_own_says_where_it_is() {
 struct Disk {
     gone: AtomicBool,
     full: AtomicBool,
+    folders: Mutex<Vec<PathBuf>>,
 }
 
 impl Faults for Disk {
@@ -102,7 +105,8 @@ impl Faults for Disk {
         Ok(())
     }
 
-    fn sync_dir(&self, _: &Path) -> io::Result<()> {
+    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
+        self.folders.lock().unwrap().push(dir.to_owned());
         Ok(())
     }
 
@@ -116,6 +120,29 @@ fn open_on(disk: &Arc<Disk>, dir: &Path) -> Datanode {
         faults: Some(Arc::clone(disk) as Arc<dyn Faults>),
     };
     Datanode::open_on(&media, dir, StoreOptions::default()).unwrap()
+}
+
+#[test]
+fn every_name_is_durable_before_it_is_used_also_one_that_a_killed_process_made() {
+    let root = tempfile::tempdir().unwrap();
+    let dir = root.path().join("a/b/blocks");
+    let disk = Arc::new(Disk::default());
+    drop(open_on(&disk, &dir));
+    let synced = std::mem::take(&mut *disk.folders.lock().unwrap());
+    for name in ["", "a", "a/b", "a/b/blocks", "a/b/blocks/containers"] {
+        assert!(
+            synced.contains(&root.path().join(name)),
+            "{name}: {synced:?}"
+        );
+    }
+    drop(open_on(&disk, &dir));
+    let synced = std::mem::take(&mut *disk.folders.lock().unwrap());
+    for name in ["a/b", "a/b/blocks", "a/b/blocks/containers"] {
+        assert!(
+            synced.contains(&root.path().join(name)),
+            "{name}: {synced:?}"
+        );
+    }
 }
 
 #[tokio::test]

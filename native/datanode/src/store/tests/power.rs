@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use proptest::prelude::*;
 
 use super::super::media::Faults;
+use super::super::record::FILE_HEADER_LEN;
 use super::*;
 
 #[derive(Default)]
@@ -21,6 +22,7 @@ struct Disk {
     /// Bytes that still fit.
     room: Mutex<Option<usize>>,
     refuse_sync: AtomicBool,
+    panic_in_sync: AtomicBool,
     refuse_cut: AtomicBool,
     syncs: AtomicUsize,
     /// A sync passes only while nobody holds this.
@@ -40,6 +42,7 @@ impl Faults for Disk {
 
     fn sync(&self, path: &Path, len: u64) -> io::Result<()> {
         drop(lock(&self.gate));
+        assert!(!self.panic_in_sync.load(Ordering::SeqCst), "as asked");
         if self.refuse_sync.load(Ordering::SeqCst) {
             return Err(io::Error::other("the disk is gone"));
         }
@@ -276,6 +279,45 @@ fn a_failed_sync_stops_the_store_and_says_so_once() {
     // Readers see what was durable before.
     assert_eq!(all(&store, id).unwrap(), b"kept");
     assert_eq!(calls.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn a_sync_thread_that_panics_leaves_nobody_waiting() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Arc::new(Disk::default());
+    let store = open_on(&disk, dir.path(), options());
+    disk.panic_in_sync.store(true, Ordering::SeqCst);
+    let next = chunk(0, b"abc");
+    store
+        .write_chunk(BlockId::new(1, 1), &next, b"abc")
+        .unwrap();
+    let done = store
+        .put_block(&put(BlockId::new(1, 1), vec![next]))
+        .unwrap();
+    let waited = wait(store.durable(done.at));
+    assert!(matches!(waited, Err(StoreError::Poisoned(_))));
+    assert!(matches!(wait(store.failed()), StoreError::Poisoned(_)));
+}
+
+#[test]
+fn a_next_file_that_could_not_be_begun_says_nothing_of_the_one_before() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Arc::new(Disk::default());
+    let store = open_on(&disk, dir.path(), options());
+    let id = BlockId::new(1, 1);
+    append(&store, id, &mut Vec::new(), &bytes(1, 2000));
+    *lock(&disk.room) = Some(to_usize(FILE_HEADER_LEN) - 1);
+    let other = BlockId::new(1, 2);
+    let large = bytes(2, 700);
+    let refused = store.write_chunk(other, &chunk(0, &large), &large);
+    assert!(matches!(refused, Err(StoreError::DiskFull(_))));
+    assert_eq!(container_files(dir.path()).len(), 1);
+    *lock(&disk.room) = None;
+    append(&store, other, &mut Vec::new(), b"fits");
+    drop(store);
+    let store = open(dir.path());
+    assert!(store.damage().is_empty());
+    assert_eq!(all(&store, other).unwrap(), b"fits");
 }
 
 #[test]

@@ -353,3 +353,21 @@ fn many_writers_share_syncs_and_each_is_served() {
         assert_eq!(all(&store, BlockId::new(1, local)).unwrap(), expected);
     }
 }
+
+#[test]
+fn refused_requests_leave_nothing_in_memory() {
+    let (_dir, store) = store();
+    for local in 0..100 {
+        let id = BlockId::new(7, local);
+        let refused = store.put_block(&put(id, vec![chunk(0, b"never written")]));
+        assert!(matches!(refused, Err(StoreError::MissingData { .. })));
+    }
+    assert_eq!(store.block_count(), 0);
+    // What was written stays, also when the commit is refused.
+    let id = BlockId::new(7, 0);
+    store.write_chunk(id, &chunk(0, b"abc"), b"abc").unwrap();
+    assert!(store.put_block(&put(id, vec![chunk(0, b"abcd")])).is_err());
+    let done = store.put_block(&put(id, vec![chunk(0, b"abc")])).unwrap();
+    wait(store.durable(done.at)).unwrap();
+    assert_eq!(all(&store, id).unwrap(), b"abc");
+}
