@@ -16,8 +16,8 @@
  *
  * FAILURE. A function that fails returns -1 or NULL, sets errno, and stores an error object in *error, which the caller frees
  * with append_error_free. When it succeeds it stores NULL there, so do not reuse the variable of an error that is not freed.
- * `error` may be NULL: then errno is all there is. errno means nothing after a success. No call ends the process or writes to
- * standard error.
+ * `error` may be NULL: then errno is all there is. errno means nothing after a success. No call ends the process, and none writes to
+ * standard error, except that APPEND_KIND_INTERNAL, a fault of the library itself, prints its place there.
  *
  * HANDLES. append_fs, append_reader, append_writer, append_config, append_cancel, append_entries and append_error are handles:
  * they look like pointers and point nowhere. A handle that is NULL fails with EINVAL; one that was closed or freed, or is none of

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a file system promises, through the C interface: names, streams, appends, conflicts, and bad surroundings. Needs a server
- * of its own; APPEND_SERVER_PID is the process that is stopped for a moment, where it is set.
+ * of its own; APPEND_SERVER_PID is the process that is stopped for a moment. With an argument: the tests whose names start so.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "test.h"
@@ -394,6 +394,7 @@ static void p1_append_wants_an_existing_file(void)
     OK(append_writer_write(writer, "made", 4, NULL, &error));
     OK(append_writer_close(writer, NULL, &error));
     CHECK(contains(BUCKET "/wanted/missing", "made", 4));
+    OK(append_fs_delete(fs, BUCKET "/wanted", 1, NULL, &error));
 }
 
 static void p2_empty_file_and_empty_appends(void)
@@ -417,6 +418,89 @@ static void p2_empty_file_and_empty_appends(void)
     CHECK(modified(BUCKET "/e") == time);
     append_to(BUCKET "/e", "!", 1);
     CHECK(length_of(BUCKET "/e") == 257);
+}
+
+/* Memory of this process in pages. */
+static long resident(void)
+{
+    FILE *statm = fopen("/proc/self/statm", "r");
+    long size = 0, pages = 0;
+
+    if (statm != NULL) {
+        if (fscanf(statm, "%ld %ld", &size, &pages) != 2) {
+            pages = 0;
+        }
+        fclose(statm);
+    }
+    return pages;
+}
+
+/* P3_SESSIONS says how many; the whole case is 10,000, and only then memory has to stay flat after the first tenth. */
+static void p3_short_sessions_one_after_the_other(void)
+{
+    enum { WHOLE = 10000 };
+    const char *wanted = getenv("P3_SESSIONS");
+    int sessions = wanted == NULL ? 100 : atoi(wanted), failures = 0;
+    int64_t length;
+    long early = 0;
+    char *data;
+
+    write_file(BUCKET "/l", "", 0);
+    for (int i = 0; i < sessions && failures == 0; i++) {
+        int before = checks_failed;
+        append_to(BUCKET "/l", "\nbar", 4);
+        failures += checks_failed - before;
+        if (i == sessions / 10) {
+            early = resident();
+        }
+    }
+    if (sessions >= WHOLE && resident() > early + early / 10) {
+        printf("memory grew from %ld to %ld pages\n", early, resident());
+        checks_failed++;
+    }
+    data = contents(BUCKET "/l", &length);
+    CHECK(length == 4 * (int64_t)sessions);
+    for (int64_t i = 0; i < length; i++) {
+        failures += data[i] != "\nbar"[i % 4];
+    }
+    CHECK(failures == 0);
+    free(data);
+}
+
+enum { THREADS = 32 };
+
+static void *append_own_file(void *argument)
+{
+    char path[64], line[32];
+    int self = (int)(intptr_t)argument;
+    int64_t failures = 0;
+
+    snprintf(path, sizeof path, BUCKET "/thread%d", self);
+    for (int i = 0; i < 3; i++) {
+        append_append_options options = {.size = sizeof options, .create_if_missing = 1};
+        append_writer *writer = append_fs_append(fs, path, &options, NULL, NULL);
+        int count = snprintf(line, sizeof line, "%d.%d\n", self, i);
+        failures += append_writer_write(writer, line, (size_t)count, NULL, NULL) != count;
+        failures += append_writer_close(writer, NULL, NULL) != 0;
+    }
+    return (void *)(intptr_t)failures;
+}
+
+static void threads_append_side_by_side(void)
+{
+    pthread_t threads[THREADS];
+    char path[64], lines[96];
+
+    for (int i = 0; i < THREADS; i++) {
+        CHECK(pthread_create(&threads[i], NULL, append_own_file, (void *)(intptr_t)i) == 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        void *failures;
+        CHECK(pthread_join(threads[i], &failures) == 0 && failures == NULL);
+        snprintf(path, sizeof path, BUCKET "/thread%d", i);
+        snprintf(lines, sizeof lines, "%d.0\n%d.1\n%d.2\n", i, i, i);
+        CHECK(contains(path, lines, strlen(lines)));
+    }
 }
 
 static void p8_after_close(void)
@@ -498,6 +582,7 @@ static void p8_a_close_that_fails_closes_for_good(void)
     }
     config = OK(append_config_new(&error));
     OK(append_config_set(config, "libappend.call.timeout", "1s", &error));
+    OK(append_config_set(config, "libappend.datanode.timeout", "1s", &error));
     impatient = OK(append_fs_connect(server(), config, NULL, &error));
     OK(append_config_free(config, &error));
     write_file(BUCKET "/failing", "before", 6);
@@ -662,8 +747,11 @@ static void p10_servers_that_do_not_answer(void)
     OK(append_config_free(config, &error));
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc > 1) {
+        only = argv[1];
+    }
     fs = OK(append_fs_connect(server(), NULL, NULL, &error));
     if (fs == NULL) {
         printf("0 passed, 1 failed\n");
@@ -679,6 +767,8 @@ int main(void)
     RUN(p1_append_wants_an_existing_file);
     RUN(capabilities_tell_the_truth_by_path);
     RUN(p2_empty_file_and_empty_appends);
+    RUN(p3_short_sessions_one_after_the_other);
+    RUN(threads_append_side_by_side);
     RUN(p8_after_close);
     RUN(p8_two_threads_write_whole_records);
     RUN(p8_a_close_that_fails_closes_for_good);

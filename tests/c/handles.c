@@ -345,8 +345,11 @@ static void a_child_that_is_forked_before_can_connect(void)
     in_child(connects_and_reads, NULL, 0);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    if (argc > 1) {
+        only = argv[1];
+    }
     RUN(the_library_says_what_it_is);
     /* Before the first connect of this process. */
     RUN(a_child_that_is_forked_before_can_connect);

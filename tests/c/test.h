@@ -52,10 +52,16 @@ static int tests_passed, tests_failed, checks_failed;
         append_error_free(error);                                                                                          \
     } while (0)
 
+/* Tests whose names do not start with this are left out. */
+static const char *only = "";
+
 static void run(const char *name, void (*test)(void))
 {
     int before = checks_failed;
 
+    if (strncmp(name, only, strlen(only)) != 0) {
+        return;
+    }
     test();
     if (checks_failed == before) {
         tests_passed++;
