@@ -123,7 +123,7 @@ impl Entry {
 /// Gives entries to C.
 pub(crate) fn give(statuses: &[FileStatus], more: bool) -> Result<*mut EntriesHandle, Fault> {
     ENTRIES.give(Entries {
-        entries: statuses.iter().map(|status| Entry::new(status)).collect(),
+        entries: statuses.iter().map(Entry::new).collect(),
         more,
     })
 }
