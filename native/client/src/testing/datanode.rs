@@ -50,6 +50,8 @@ pub(crate) struct State {
     pub(crate) faults: BTreeMap<usize, Fault>,
     /// Every request fails.
     pub(crate) down: bool,
+    /// Requests wait until this is taken back.
+    pub(crate) held: bool,
     pub(crate) requests: usize,
 }
 
@@ -139,6 +141,9 @@ impl XceiverClientProtocolService for Service {
         let state = Arc::clone(&self.0);
         tokio::spawn(async move {
             while let Some(Ok(request)) = requests.next().await {
+                while state.lock().unwrap().held {
+                    tokio::task::yield_now().await;
+                }
                 let answer = serve(&mut state.lock().unwrap(), &request);
                 let Some(answer) = answer else { return };
                 if answers.send(Ok(answer)).await.is_err() {
@@ -176,6 +181,9 @@ fn serve(
             let write = request.write_chunk.as_ref().unwrap();
             let chunk = write.chunk_data.as_ref().unwrap();
             let data = write.data.as_ref().unwrap();
+            if chunk.len == 0 {
+                return Some(answer(Code::MalformedRequest));
+            }
             checksum::verify(data, &chunk.checksum_data, 0).unwrap();
             let block = state.blocks.entry(write.block_id.local_id).or_default();
             let offset = usize::try_from(chunk.offset).unwrap();

@@ -10,11 +10,12 @@ mod tests;
 
 pub(crate) use open::{append, create};
 
+use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, MutexGuard};
 
 use crate::Result;
 use crate::error::{Error, ErrorKind};
@@ -140,11 +141,9 @@ impl WriteStream {
     /// What went wrong with bytes taken before, [`crate::ErrorKind::StaleSession`], [`crate::ErrorKind::Closed`].
     pub async fn write(&self, data: &[u8]) -> Result<()> {
         let stream = &*self.0;
-        let mut writer = stream.writer.lock().await;
+        let mut writer = stream.lock().await;
         stream.check_open("write")?;
-        let result = writer.write(data).await;
-        stream.position.store(writer.position(), Ordering::SeqCst);
-        result.map_err(|error| {
+        writer.write(data).await.map_err(|error| {
             let error = error.at("write", &stream.path);
             let _ = stream.broken.set(error.copy());
             error
@@ -232,7 +231,41 @@ impl Drop for WriteStream {
     }
 }
 
+/// The writer while it is at work. Also a call that is given up tells the position at which it left the writer.
+struct AtWork<'a> {
+    writer: MutexGuard<'a, Writer>,
+    position: &'a AtomicU64,
+}
+
+impl Deref for AtWork<'_> {
+    type Target = Writer;
+
+    fn deref(&self) -> &Writer {
+        &self.writer
+    }
+}
+
+impl DerefMut for AtWork<'_> {
+    fn deref_mut(&mut self) -> &mut Writer {
+        &mut self.writer
+    }
+}
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        self.position
+            .store(self.writer.position(), Ordering::SeqCst);
+    }
+}
+
 impl Stream {
+    async fn lock(&self) -> AtWork<'_> {
+        AtWork {
+            writer: self.writer.lock().await,
+            position: &self.position,
+        }
+    }
+
     fn check_open(&self, operation: &'static str) -> Result<()> {
         if self.closed.load(Ordering::SeqCst) {
             return Err(

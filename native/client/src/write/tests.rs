@@ -1,6 +1,7 @@
 //! Streams against an OM and datanodes in memory: how bytes become blocks and publications, and what failures do.
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use append_wire::datanode::Result as Code;
 use append_wire::hdds::{BlockId, ContainerBlockId};
@@ -24,6 +25,10 @@ struct Rules {
     next: i64,
     commits: Vec<CommitKeyRequest>,
     excluded: Vec<Vec<String>>,
+    /// The next commits are carried out, and their answers lost.
+    unheard: usize,
+    /// What the next commits are refused with.
+    refused: Option<Status>,
 }
 
 struct World {
@@ -90,8 +95,18 @@ fn serve(nodes: &[FakeDatanode], rules: &mut Rules, request: &OmRequest) -> Repl
             }
         }
         Type::CommitKey => {
+            if let Some(status) = rules.refused {
+                return Reply::Answer(Box::new(OmResponse {
+                    status: status.into(),
+                    ..OmResponse::default()
+                }));
+            }
             let commit = request.commit_key_request.as_ref().unwrap();
             rules.commits.push((**commit).clone());
+            if rules.unheard > 0 {
+                rules.unheard -= 1;
+                return Reply::Nothing;
+            }
             ok()
         }
         _ => ok(),
@@ -354,6 +369,69 @@ async fn a_write_that_failed_fails_the_stream() {
     stream.close().await.unwrap_err();
     let last = world.commits().pop().unwrap();
     assert_eq!(last.key_args.data_size, Some(PREFIX));
+}
+
+#[tokio::test]
+async fn a_write_that_is_given_up_at_the_end_of_a_block_loses_nothing() {
+    let world = world(1).await;
+    let stream = world.append().await;
+    let bytes = content(12_288);
+    world.nodes[0].state().held = true;
+    // The third buffer fills the block, whose answers are waited for.
+    let write = stream.write(&bytes);
+    let given_up = tokio::time::timeout(Duration::from_millis(20), write).await;
+    assert!(given_up.is_err());
+    assert_eq!(stream.pos(), PREFIX + 12_288);
+    world.nodes[0].state().held = false;
+    stream.close().await.unwrap();
+    world.check_whole(&bytes);
+    assert_eq!(lengths(&world.commits()[0]), [10_000, 2288]);
+    assert!(world.rules.lock().unwrap().excluded.len() <= 1);
+}
+
+#[tokio::test]
+async fn a_stream_ends_at_the_sync_whose_answer_nobody_heard() {
+    let world = world(1).await;
+    let stream = world.append().await;
+    stream.write(b"first").await.unwrap();
+    stream.hsync().await.unwrap();
+    stream.write(b"second").await.unwrap();
+    world.rules.lock().unwrap().unheard = 1;
+    let done = async {
+        while world.commits().len() < 2 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        synced = stream.hsync() => panic!("{synced:?}"),
+        () = done => {}
+    }
+    // A sync that is refused later changes nothing of that.
+    stream.write(b"third").await.unwrap();
+    world.rules.lock().unwrap().refused = Some(Status::QuotaExceeded);
+    let error = stream.hsync().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::QuotaExceeded);
+    world.rules.lock().unwrap().refused = None;
+    stream.abort(Duration::from_secs(60)).await;
+    world.check_whole(b"firstsecond");
+}
+
+#[tokio::test]
+async fn a_stream_whose_sync_was_refused_ends_at_the_sync_before() {
+    let world = world(1).await;
+    let stream = world.append().await;
+    stream.write(b"first").await.unwrap();
+    stream.hsync().await.unwrap();
+    stream.write(b"second").await.unwrap();
+    world.rules.lock().unwrap().refused = Some(Status::QuotaExceeded);
+    stream.hsync().await.unwrap_err();
+    world.rules.lock().unwrap().refused = None;
+    stream.abort(Duration::from_secs(60)).await;
+    let last = world.commits().pop().unwrap();
+    assert_eq!(
+        (last.hsync, last.key_args.data_size),
+        (None, Some(PREFIX + 5))
+    );
 }
 
 #[tokio::test]

@@ -57,6 +57,13 @@ struct Published {
     blocks: usize,
 }
 
+/// What a publication told.
+#[derive(Debug)]
+struct Tried {
+    blocks: Vec<Location>,
+    length: u64,
+}
+
 #[derive(Debug)]
 pub(super) struct Writer {
     session: Session,
@@ -77,6 +84,8 @@ pub(super) struct Writer {
     /// Offset in the file up to which blocks are committed.
     committed: u64,
     published: Published,
+    /// The publication that was tried last, while nobody knows whether the OM has it.
+    tried: Option<Tried>,
     excluded: Vec<String>,
     trouble: Option<Trouble>,
 }
@@ -105,6 +114,7 @@ impl Writer {
             sent: 0,
             held: 0,
             buffer: BytesMut::new(),
+            tried: None,
             excluded: Vec::new(),
             trouble: None,
         }
@@ -164,7 +174,8 @@ impl Writer {
         self.publish(Publication::Close).await
     }
 
-    /// Ends the session at what is published.
+    /// Ends the session at what is published; at what was tried, if the OM may have that: it takes nothing back, and refuses to
+    /// end below what it has.
     pub(super) async fn abandon(&mut self) -> Result<()> {
         self.session.let_go();
         self.chunks.clear();
@@ -173,8 +184,13 @@ impl Writer {
             // Ozone's ordinary writers are cleaned up by the server.
             return Ok(());
         }
-        let length = self.published.length;
-        self.session.publish(&[], length, Publication::Close).await
+        let (blocks, length) = match self.tried.take() {
+            Some(tried) => (tried.blocks, tried.length),
+            None => (Vec::new(), self.published.length),
+        };
+        self.session
+            .publish(&blocks, length, Publication::Close)
+            .await
     }
 
     async fn publish(&mut self, publication: Publication) -> Result<()> {
@@ -188,7 +204,18 @@ impl Writer {
             0
         };
         let tail = blocks.get(from..).unwrap_or_default();
-        self.session.publish(tail, length, publication).await?;
+        // Stays when the caller gives up.
+        let before = self.tried.replace(Tried {
+            blocks: tail.to_vec(),
+            length,
+        });
+        if let Err(error) = self.session.publish(tail, length, publication).await {
+            if error.kind() != ErrorKind::OutcomeUnknown {
+                self.tried = before;
+            }
+            return Err(error);
+        }
+        self.tried = None;
         self.published = Published {
             length,
             blocks: blocks.len(),
@@ -209,18 +236,23 @@ impl Writer {
     }
 
     async fn push_once(&mut self, flush: Flush) -> Result<std::result::Result<(), Failure>> {
-        while self.sent < self.chunks.len() {
+        loop {
+            // Looked at before the next chunk is sent: whoever waited for the answers of a full block may have given up.
+            if self.block.as_ref().is_some_and(|block| block.room() == 0) {
+                if let Err(failure) = self.settle(true).await {
+                    return Ok(Err(failure));
+                }
+                self.retire();
+            }
+            if self.sent >= self.chunks.len() {
+                break;
+            }
             self.need_block().await?;
             self.send_next(flush)?;
-            let full = self.block.as_ref().is_some_and(|block| block.room() == 0);
-            let crowded = self.held > self.sizes.held;
-            if (full || crowded)
-                && let Err(failure) = self.settle(full).await
+            if self.held > self.sizes.held
+                && let Err(failure) = self.settle(false).await
             {
                 return Ok(Err(failure));
-            }
-            if full {
-                self.retire();
             }
         }
         if flush == Flush::Room {
