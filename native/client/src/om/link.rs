@@ -174,22 +174,54 @@ async fn grpc_attempt(
     }
     match client.submit_request(call).await {
         Ok(response) => Attempt::Answer(Box::new(response.into_inner())),
-        Err(status) => match status.code() {
-            tonic::Code::Internal => classify::description(status.message()).into(),
-            tonic::Code::Unauthenticated | tonic::Code::PermissionDenied => {
-                Attempt::Refused(Error::new(ErrorKind::PermissionDenied, status.message()))
-            }
-            tonic::Code::Unimplemented
-            | tonic::Code::InvalidArgument
-            | tonic::Code::ResourceExhausted
-            | tonic::Code::DataLoss
-            | tonic::Code::OutOfRange => {
-                Attempt::Refused(Error::new(ErrorKind::Protocol, status.message()))
-            }
-            _ => Attempt::Unreachable {
-                why: with_cause(&status),
-                maybe_sent: true,
-            },
+        Err(status) => failed(&status),
+    }
+}
+
+/// A call over gRPC that ended in a status.
+fn failed(status: &tonic::Status) -> Attempt {
+    // Made on this side of a connection that broke, whatever its code: a server's own word has no source.
+    if std::error::Error::source(status).is_some() {
+        return Attempt::Unreachable {
+            why: with_cause(status),
+            maybe_sent: true,
+        };
+    }
+    match status.code() {
+        tonic::Code::Internal => classify::description(status.message()).into(),
+        tonic::Code::Unauthenticated | tonic::Code::PermissionDenied => {
+            Attempt::Refused(Error::new(ErrorKind::PermissionDenied, status.message()))
+        }
+        tonic::Code::Unimplemented
+        | tonic::Code::InvalidArgument
+        | tonic::Code::ResourceExhausted
+        | tonic::Code::DataLoss
+        | tonic::Code::OutOfRange => {
+            Attempt::Refused(Error::new(ErrorKind::Protocol, status.message()))
+        }
+        _ => Attempt::Unreachable {
+            why: with_cause(status),
+            maybe_sent: true,
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broken_connection_is_no_answer_whatever_its_code() {
+        let mut broken = tonic::Status::internal("h2 protocol error: error reading a body");
+        broken.set_source(std::sync::Arc::new(std::io::Error::other("reset")));
+        assert!(matches!(
+            failed(&broken),
+            Attempt::Unreachable {
+                maybe_sent: true,
+                ..
+            }
+        ));
+        let told = tonic::Status::internal("java.io.IOException: no");
+        assert!(matches!(failed(&told), Attempt::Refused(_)));
     }
 }

@@ -35,6 +35,9 @@ const CLIENT_VERSION: u32 = 3;
 /// First wait before the same servers are tried again.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 
+/// A connection may be dead without a word, as when its server lost power: it is not trusted for longer than this.
+const LONGEST_SILENCE: Duration = Duration::from_secs(10);
+
 /// What the servers of this OM can do.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Features {
@@ -86,6 +89,8 @@ pub(crate) struct OmClient {
     invocations: Invocations,
     call_ids: AtomicI32,
     call_timeout: Duration,
+    /// A connection that leaves a call without an answer for this long is not used for another.
+    silence: Duration,
     failover_wait: Duration,
     failover_attempts: u32,
     features: Features,
@@ -108,6 +113,7 @@ impl OmClient {
             invocations: Invocations::new(*client),
             call_ids: AtomicI32::new(0),
             call_timeout: settings.call_timeout,
+            silence: settings.connect_timeout.min(LONGEST_SILENCE),
             failover_wait: settings.failover_wait,
             failover_attempts: settings.failover_attempts,
             features: Features::default(),
@@ -317,10 +323,16 @@ impl Call<'_> {
             Ok(Err(attempt)) => return attempt,
             Err(_) => return server.unreachable("no connection in time", false),
         };
+        let sent = Instant::now();
         match tokio::time::timeout_at(deadline, link.attempt(identity, request)).await {
             Ok(Attempt::Unreachable { why, maybe_sent }) => server.unreachable(&why, maybe_sent),
             Ok(attempt) => attempt,
-            Err(_) => server.unreachable("no answer in time", true),
+            Err(_) => {
+                if sent.elapsed() >= self.om.silence {
+                    server.forget(&link);
+                }
+                server.unreachable("no answer in time", true)
+            }
         }
     }
 

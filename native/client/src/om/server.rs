@@ -66,6 +66,19 @@ impl Server {
         Ok(link)
     }
 
+    /// A call got no answer on this link for long: later calls take another one.
+    pub(super) fn forget(&self, silent: &Arc<Link>) {
+        // Whoever holds the lock now is making a new link already.
+        if let Ok(mut state) = self.link.try_lock()
+            && state
+                .link
+                .as_ref()
+                .is_some_and(|link| Arc::ptr_eq(link, silent))
+        {
+            state.link = None;
+        }
+    }
+
     pub(super) async fn close(&self) {
         let mut state = self.link.lock().await;
         state.closed = true;

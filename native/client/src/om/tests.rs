@@ -99,6 +99,23 @@ async fn a_change_without_an_answer_has_an_unknown_outcome() {
 }
 
 #[tokio::test]
+async fn a_connection_that_fell_silent_is_left() {
+    let mut fake = FakeOm::mute_first().await;
+    let config = Config::empty()
+        .with("ipc.client.connect.timeout", "100ms")
+        .with("libappend.call.timeout", "200ms");
+    let settings = Settings::read(&config).unwrap();
+    let om = OmClient::connect(vec![fake.node("")], "ann", &settings)
+        .await
+        .unwrap();
+    let error = om.call(change(&om), Effect::Change).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown);
+    om.call(change(&om), Effect::Change).await.unwrap();
+    let (first, second) = (fake.next().await, fake.next().await);
+    assert_ne!(first.call.call_id, second.call.call_id);
+}
+
+#[tokio::test]
 async fn the_suggested_leader_is_asked_next() {
     let message = "OM:a is not the leader. Suggested leader is OM:c[host:1].";
     let a = FakeOm::numbered(move |_| Reply::Exception("OMNotLeaderException", message.to_owned()))

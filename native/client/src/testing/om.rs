@@ -74,14 +74,36 @@ impl FakeOm {
         appends: bool,
         script: impl Fn(&OmRequest) -> Reply + Send + Sync + 'static,
     ) -> FakeOm {
+        FakeOm::listen(appends, 0, script).await
+    }
+
+    /// Says yes to everything, but nothing at all on its first connection once that is made.
+    pub(crate) async fn mute_first() -> FakeOm {
+        FakeOm::listen(true, 1, |_| ok()).await
+    }
+
+    async fn listen(
+        appends: bool,
+        mute: usize,
+        script: impl Fn(&OmRequest) -> Reply + Send + Sync + 'static,
+    ) -> FakeOm {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (sender, seen) = mpsc::unbounded_channel();
         let script = Arc::new(script);
         let task = tokio::spawn(async move {
+            let mut connections = 0;
             while let Ok((stream, _)) = listener.accept().await {
                 let (script, sender) = (Arc::clone(&script), sender.clone());
-                tokio::spawn(async move { serve(stream, appends, &*script, &sender).await });
+                let speaks = connections >= mute;
+                connections += 1;
+                tokio::spawn(async move {
+                    if speaks {
+                        serve(stream, appends, &*script, &sender).await;
+                    } else {
+                        serve(stream, appends, &|_: &OmRequest| Reply::Nothing, &sender).await;
+                    }
+                });
             }
         });
         FakeOm {
