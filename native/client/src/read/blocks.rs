@@ -87,9 +87,9 @@ impl BlockList {
         let prefix = response
             .append_status
             .as_ref()
-            .map_or(0, |status| status.prefix_length());
-        // A prefix block is never read beyond its recorded length.
-        let tail = hsynced && (!owned || info.data_size > prefix);
+            .and_then(|status| status.prefix_length);
+        // A prefix block is never read beyond its recorded length: without a prefix the owner's last block may be one.
+        let tail = hsynced && (!owned || prefix.is_some_and(|prefix| info.data_size > prefix));
         let range = response.block_range.as_ref();
         let list = BlockList {
             fs: Arc::clone(fs),
@@ -244,10 +244,10 @@ impl BlockList {
                 // Bytes that are published since the file was opened are not of this view.
                 block.length = self.published.saturating_sub(block.start);
             }
-            if block.end() == self.published {
-                block.length += self.tail;
-            }
             if block.length > 0 {
+                if block.end() == self.published {
+                    block.length += self.tail;
+                }
                 known.insert(block.start, Arc::new(block));
             }
         }
