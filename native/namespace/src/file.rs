@@ -3,6 +3,7 @@
 //! An ordinary writer holds nothing exclusively: the last commit wins, except over a file that an appender owns.
 
 use crate::block;
+use crate::bounds;
 use crate::bucket;
 use crate::command::{OpenKey, Publish, PublishKind, Replication, SubmittedBlock};
 use crate::context::{Context, Ruled, answer, done, refuse};
@@ -236,6 +237,7 @@ pub(crate) fn commit(
     file.append_owner = None;
     file.hsync_session = (kind == PublishKind::Hsync).then_some(session.id);
     name::merge_metadata(&mut file.metadata, &command.metadata);
+    bounds::check_metadata(&file.metadata)?;
 
     if let Some(current) = current.as_ref().filter(|_| !continues) {
         replace(ctx, &session.place, current, session.id)?;

@@ -9,6 +9,7 @@
 mod admin;
 mod append;
 mod block;
+mod bounds;
 mod bucket;
 pub mod command;
 mod context;

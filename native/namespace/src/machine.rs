@@ -11,8 +11,8 @@ use crate::reply::{Decided, Refusal, RefusalKind, Reply};
 use crate::rows::{Change, Keyspace, Rows, RowsError};
 use crate::txn::Txn;
 use crate::{
-    admin, append, block, bucket, delete, directory, file, key, lease, publish, rename, table,
-    times, volume,
+    admin, append, block, bounds, bucket, delete, directory, file, key, lease, publish, rename,
+    table, times, volume,
 };
 
 /// How far the history has been applied. The row `Meta/"position"`, written with every entry.
@@ -222,6 +222,7 @@ impl Step {
 
 /// The rule of each command.
 fn rule(ctx: &mut Context<'_, '_>, command: &Command) -> Ruled<Reply> {
+    bounds::check(command, &ctx.limits)?;
     match command {
         Command::CreateVolume(command) => volume::create(ctx, command),
         Command::SetVolume(command) => volume::set(ctx, command),

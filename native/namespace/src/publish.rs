@@ -1,6 +1,7 @@
 //! Publication: which writer publishes, and the publication of an append session's suffix.
 
 use crate::block::{self, ListEnd};
+use crate::bounds;
 use crate::command::{Publish, PublishKind, SubmittedBlock};
 use crate::context::{Context, Ruled, done, refuse};
 use crate::file;
@@ -111,6 +112,7 @@ fn suffix(
         file.update_id = ctx.command;
     }
     name::merge_metadata(&mut file.metadata, &command.metadata);
+    bounds::check_metadata(&file.metadata)?;
     if kind == PublishKind::Close {
         file.append_owner = None;
         file.hsync_session = None;
