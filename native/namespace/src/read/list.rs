@@ -13,6 +13,9 @@ use crate::table;
 use crate::view::Node;
 use bytes::Bytes;
 
+/// Rows that a listing of full keys reads at once at first, and again behind each directory: of a directory it needs only the first.
+const FEW_ROWS: usize = 16;
+
 /// At most `max` children of a directory from the full key `start` on (inclusive; empty for all); a file lists itself.
 ///
 /// FSO: files and directories merged by name; recursion is the caller's. LEGACY and OBJECT_STORE: in the order of the keys; with
@@ -166,10 +169,13 @@ fn keys_below(
         }
     }
     let mut found = Vec::new();
+    let most = max.max(FEW_ROWS);
+    let mut at_once = FEW_ROWS;
     while found.len() < max {
-        let page = table::below(rows, Keyspace::Files, &prefix, &from, max.max(2))?;
+        let page = table::below(rows, Keyspace::Files, &prefix, &from, at_once)?;
         let Some((last, _)) = page.last() else { break };
         from = behind(last, false);
+        at_once = at_once.saturating_mul(2).min(most);
         for (key, value) in page {
             let full = table::name_in(Keyspace::Files, &key)?;
             let Some(rest) = full.strip_prefix(&inside) else {
@@ -188,6 +194,7 @@ fn keys_below(
                         row, name,
                     ))));
                     from = past_directory(row, name);
+                    at_once = FEW_ROWS;
                     break;
                 }
                 Some(_) if rest.ends_with('/') => {
@@ -198,6 +205,7 @@ fn keys_below(
                     ))));
                     if !recursive {
                         from = past_directory(row, name);
+                        at_once = FEW_ROWS;
                         break;
                     }
                 }

@@ -138,6 +138,44 @@ fn a_legacy_listing_shows_each_directory_once() {
     assert_eq!(listed(&world, "", "", false, false, 9), ["d/"]);
 }
 
+/// Rows that count how many of them were read.
+struct Counted<'a>(&'a dyn Rows, std::cell::Cell<usize>);
+
+impl Rows for Counted<'_> {
+    fn get(&self, keyspace: Keyspace, key: &[u8]) -> Result<Option<bytes::Bytes>, RowsError> {
+        self.1.set(self.1.get() + 1);
+        self.0.get(keyspace, key)
+    }
+
+    fn range(
+        &self,
+        keyspace: Keyspace,
+        from: &[u8],
+        to: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<(bytes::Bytes, bytes::Bytes)>, RowsError> {
+        let page = self.0.range(keyspace, from, to, limit)?;
+        self.1.set(self.1.get() + page.len());
+        Ok(page)
+    }
+}
+
+#[test]
+fn a_listing_of_large_directories_reads_little_of_each() {
+    let mut world = World::new(Layout::ObjectStore);
+    for directory in 0..4 {
+        for file in 0..50 {
+            world.file(&format!("d/{directory}/{file}"), &[]);
+        }
+    }
+    let rows = Counted(&world.rows, std::cell::Cell::new(0));
+    let found = list(&rows, &path("d"), "", false, false, 10_000).unwrap();
+    assert_eq!(found.unwrap().len(), 4);
+    assert!(rows.1.get() < 4 * 20, "{} rows were read", rows.1.get());
+    let found = list(&rows, &path("d/3"), "", false, false, 10_000).unwrap();
+    assert_eq!(found.unwrap().len(), 50);
+}
+
 #[test]
 fn list_keys_gives_literal_keys_and_nothing_for_fso() {
     let mut world = World::new(Layout::Legacy);
