@@ -21,6 +21,9 @@ pub enum ProposeError {
         /// Bytes that are taken.
         limit: usize,
     },
+    /// The disk is full. Nothing was proposed; reads go on, and commands as soon as there is room again.
+    #[error("the server's disk is full")]
+    NoSpace,
     /// The consensus has stopped. Nothing was proposed.
     #[error("the consensus has stopped")]
     Stopped,
@@ -127,6 +130,9 @@ pub enum CheckpointFailure {
         /// What is wrong.
         source: CheckpointError,
     },
+    /// There is not room enough for one.
+    #[error("the disk has no room for a checkpoint")]
+    NoSpace,
     /// The consensus is being shut down.
     #[error("the consensus is being shut down")]
     Stopped,

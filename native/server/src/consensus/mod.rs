@@ -12,6 +12,7 @@ mod queue;
 mod restore;
 mod rules;
 mod shared;
+mod space;
 mod stamp;
 #[cfg(test)]
 mod tests;

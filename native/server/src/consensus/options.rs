@@ -30,6 +30,8 @@ pub struct Options {
     pub persist_every: Duration,
     /// Rows are persisted when this many bytes of log were applied since the last time.
     pub persist_bytes: u64,
+    /// Bytes that stay free on the disk, but never more than a twentieth of it: with less, commands are refused and no lease time passes.
+    pub reserve_bytes: u64,
     /// Time between the entries that move lease time while sessions exist and nothing else is proposed.
     pub tick: Duration,
     /// About how many bytes of rows are kept in memory.
@@ -40,7 +42,7 @@ pub struct Options {
 
 impl Default for Options {
     /// 256 commands or 256 KiB an entry, 32 MiB a command, 16,384 commands or 64 MiB waiting, 64 MiB segments, a checkpoint for each GiB
-    /// of log, a tick each second; a fatal error aborts the process.
+    /// of log, 256 MiB that stay free, a tick each second; a fatal error aborts the process.
     fn default() -> Options {
         Options {
             batch_commands: 256,
@@ -53,6 +55,7 @@ impl Default for Options {
             checkpoint_retry: Duration::from_secs(60),
             persist_every: Duration::from_secs(3),
             persist_bytes: 32 << 20,
+            reserve_bytes: 256 << 20,
             tick: Duration::from_secs(1),
             cache_bytes: 256 << 20,
             on_fatal: Arc::new(|reason| {
@@ -76,6 +79,7 @@ impl std::fmt::Debug for Options {
             .field("checkpoint_retry", &self.checkpoint_retry)
             .field("persist_every", &self.persist_every)
             .field("persist_bytes", &self.persist_bytes)
+            .field("reserve_bytes", &self.reserve_bytes)
             .field("tick", &self.tick)
             .field("cache_bytes", &self.cache_bytes)
             .finish_non_exhaustive()

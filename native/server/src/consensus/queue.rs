@@ -20,6 +20,13 @@ pub(crate) struct Waiting {
     bytes: usize,
 }
 
+impl Waiting {
+    /// Bytes that it takes in the log.
+    pub(crate) fn bytes(&self) -> u64 {
+        u64::try_from(self.bytes).unwrap_or(u64::MAX)
+    }
+}
+
 /// How much a queue and a batch hold.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {

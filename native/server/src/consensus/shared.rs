@@ -3,6 +3,7 @@
 use super::checkpoints::Checkpoints;
 use super::folder::Folder;
 use super::queue::Queue;
+use super::space::Space;
 use super::{CheckpointFailure, Options};
 use crate::store::Store;
 use crate::store::checkpoint::Summary;
@@ -30,6 +31,7 @@ pub(crate) struct Shared {
     pub(crate) folder: Folder,
     pub(crate) options: Options,
     pub(crate) queue: Queue,
+    pub(crate) space: Space,
     pub(crate) store: Arc<dyn Store>,
     standing: Mutex<Standing>,
     /// A lease runs, so lease time must move.
@@ -62,6 +64,7 @@ impl Shared {
         checkpoints: Checkpoints,
     ) -> Shared {
         Shared {
+            space: Space::new(folder.log(), options.reserve_bytes),
             folder,
             options,
             queue,
@@ -156,6 +159,10 @@ impl Shared {
     }
 
     fn take_checkpoint(&self, checkpoints: &mut Checkpoints) -> Result<Summary, CheckpointFailure> {
+        // Rows are packed on disk and not in a checkpoint. One that fills the disk would stop the commands that it is to save.
+        if !self.space.has(self.store.size().saturating_mul(2)) {
+            return Err(CheckpointFailure::NoSpace);
+        }
         let counted = self.unexported.load(Ordering::Acquire);
         let applied = self.store.applied();
         let summary = checkpoints.take(&applied, &self.stop)?;

@@ -1,11 +1,11 @@
 //! The two threads of a proposal: one writes and syncs, one applies and answers. While one entry is applied the next is synced.
 
 use super::ProposeError;
-use super::queue::{Answer, Work};
+use super::queue::{Answer, Waiting, Work};
 use super::rules::Rules;
 use super::shared::{Shared, Standing, gauge};
 use super::stamp::Stamper;
-use crate::log::{Kind, Log};
+use crate::log::{Kind, Log, LogError};
 use crate::store::Mark;
 use append_namespace::command::Entry;
 use append_namespace::rows::{Keyspace, RowsError};
@@ -76,6 +76,10 @@ pub(crate) fn write(
             return Ok(());
         }
         quiet_since = Instant::now();
+        let batch = match room_for(shared, batch) {
+            Some(batch) => batch,
+            None => continue,
+        };
         let stamp = stamper.next(quiet_since, SystemTime::now());
         metrics::histogram!("append_log_batch_commands")
             .record(f64::from(u32::try_from(batch.len()).unwrap_or(u32::MAX)));
@@ -86,9 +90,14 @@ pub(crate) fn write(
         let entry = Entry { stamp, requests };
         let payload = Bytes::from(entry.encode_to_vec());
         let bytes = payload.len() as u64;
-        let index = log
-            .append(TERM, Kind::Entry, payload)
-            .map_err(|error| error.to_string())?;
+        let index = match log.append(TERM, Kind::Entry, payload) {
+            Ok(index) => index,
+            Err(error @ LogError::Full { .. }) => {
+                refuse(answers, &error.to_string());
+                continue;
+            }
+            Err(error) => return Err(error.to_string()),
+        };
         let started = Instant::now();
         log.sync().map_err(|error| error.to_string())?;
         metrics::histogram!("append_log_sync_seconds").record(started.elapsed().as_secs_f64());
@@ -105,6 +114,28 @@ pub(crate) fn write(
             // The thread that applies has failed and has said why; whoever waits learns that the outcome is unknown.
             return Ok(());
         }
+    }
+}
+
+/// The batch, when there is room for it. Without room nothing is written, a tick neither: lease time stands still while nobody can renew.
+fn room_for(shared: &Shared, batch: Vec<Waiting>) -> Option<Vec<Waiting>> {
+    let bytes: u64 = batch.iter().map(Waiting::bytes).sum();
+    if shared.space.has(bytes) {
+        return Some(batch);
+    }
+    let answers = batch.into_iter().map(|waiting| waiting.answer).collect();
+    refuse(answers, "less is free than the reserve");
+    None
+}
+
+fn refuse(answers: Vec<Answer>, reason: &str) {
+    if answers.is_empty() {
+        return;
+    }
+    tracing::error!(reason, "the disk is full: commands are refused");
+    metrics::counter!("append_proposals_refused_full").increment(1);
+    for answer in answers {
+        let _ = answer.send(Err(ProposeError::NoSpace));
     }
 }
 

@@ -74,6 +74,8 @@ impl DurableFile {
 
 impl Write for DurableFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        #[cfg(test)]
+        let bytes = power::room_for(&self.path, bytes)?;
         let written = self.file.write(bytes)?;
         #[cfg(test)]
         power::written(&self.path, &bytes[..written]);

@@ -26,6 +26,31 @@ pub(crate) enum Op {
 
 static TRACES: Mutex<BTreeMap<PathBuf, Vec<Op>>> = Mutex::new(BTreeMap::new());
 
+static ROOM: Mutex<BTreeMap<PathBuf, usize>> = Mutex::new(BTreeMap::new());
+
+/// From here on only `bytes` more fit below `root`; without a number all do again.
+pub(crate) fn room(root: &Path, bytes: Option<usize>) {
+    let mut room = ROOM.lock().unwrap();
+    match bytes {
+        Some(bytes) => room.insert(root.to_owned(), bytes),
+        None => room.remove(root),
+    };
+}
+
+/// What of `bytes` the disk takes for `path`.
+pub(crate) fn room_for<'a>(path: &Path, bytes: &'a [u8]) -> std::io::Result<&'a [u8]> {
+    let mut room = ROOM.lock().unwrap();
+    let Some((_, left)) = room.iter_mut().find(|(root, _)| path.starts_with(root)) else {
+        return Ok(bytes);
+    };
+    if *left == 0 && !bytes.is_empty() {
+        return Err(std::io::ErrorKind::StorageFull.into());
+    }
+    let taken = bytes.len().min(*left);
+    *left -= taken;
+    Ok(&bytes[..taken])
+}
+
 fn note(path: &Path, op: impl FnOnce(PathBuf) -> Op) {
     let mut traces = TRACES.lock().unwrap();
     for (root, trace) in traces.iter_mut() {

@@ -67,6 +67,14 @@ pub enum LogError {
         /// Its payload, bytes.
         bytes: usize,
     },
+    /// The disk has no room for the record. Nothing of it is left, and the log is as it was.
+    #[error("no room for a record in {}: {source}", path.display())]
+    Full {
+        /// The segment.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// An earlier write or fsync failed.
     #[error("an earlier write to the log failed")]
     Poisoned,

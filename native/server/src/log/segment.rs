@@ -12,7 +12,7 @@ use super::LogError;
 use crate::files::{self, DurableFile};
 use bytes::{Buf, BufMut};
 use crc_fast::CrcAlgorithm;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// Bytes before the first record.
@@ -80,12 +80,27 @@ pub(crate) fn read_header(bytes: &[u8]) -> Head {
     }
 }
 
-/// Makes an empty segment. File and folder are synced before it returns.
+/// Sorts a failed write into "full" and everything else.
+pub(crate) fn failed(action: &'static str, path: &Path, source: io::Error) -> LogError {
+    match source.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => LogError::Full {
+            path: path.to_owned(),
+            source,
+        },
+        _ => LogError::io(action, path)(source),
+    }
+}
+
+/// Makes an empty segment. File and folder are synced before it returns. After [`LogError::Full`] there is none.
 pub(crate) fn create(dir: &Path, first: u64) -> Result<(Segment, DurableFile), LogError> {
     let path = path_of(dir, first);
-    let mut file = DurableFile::create_new(&path).map_err(LogError::io("creating", &path))?;
-    file.write_all(&header(first))
-        .map_err(LogError::io("writing", &path))?;
+    let mut file =
+        DurableFile::create_new(&path).map_err(|source| failed("creating", &path, source))?;
+    if let Err(source) = file.write_all(&header(first)) {
+        let failed = failed("writing", &path, source);
+        files::remove(&path).map_err(LogError::io("removing", &path))?;
+        return Err(failed);
+    }
     file.sync().map_err(LogError::io("syncing", &path))?;
     sync_dir(dir)?;
     Ok((

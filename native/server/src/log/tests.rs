@@ -1,6 +1,7 @@
 //! Whatever happens to the files, a log gives back an exact beginning of what was written, or refuses.
 
 use super::*;
+use crate::files::power;
 use bytes::Bytes;
 use proptest::prelude::*;
 use std::fs;
@@ -282,6 +283,35 @@ fn a_record_that_is_too_large_leaves_the_log_usable() {
         Err(LogError::TooLarge { .. })
     ));
     assert_eq!(log.append(1, Kind::Entry, Bytes::new()).unwrap(), 1);
+}
+
+#[test]
+fn a_record_without_room_leaves_the_log_as_it_was() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut log, _) = Log::open(dir.path(), SEGMENT, 0).unwrap();
+    let mut next = 1;
+    for room in 0..500 {
+        power::room(dir.path(), Some(room));
+        let refused = log.append(1, Kind::Entry, payload(next, 20));
+        power::room(dir.path(), None);
+        match refused {
+            Ok(index) => assert_eq!(index, next),
+            Err(LogError::Full { .. }) => {
+                assert_eq!(log.last_index(), next - 1);
+                assert_eq!(log.append(1, Kind::Entry, payload(next, 20)).unwrap(), next);
+            }
+            Err(error) => panic!("{error}"),
+        }
+        log.sync().unwrap();
+        next += 1;
+    }
+    drop(log);
+    assert!(files(dir.path()).len() > 3);
+    let (log, torn) = Log::open(dir.path(), SEGMENT, 0).unwrap();
+    assert_eq!((log.last_index(), torn), (next - 1, None));
+    for (record, index) in log.reader(0).zip(1..) {
+        assert_eq!(record.unwrap().payload, payload(index, 20));
+    }
 }
 
 #[test]

@@ -103,7 +103,7 @@ impl Log {
     /// Writes one record at the next index and gives that. It is not durable before [`Log::sync`].
     ///
     /// # Errors
-    /// [`LogError`]; all but [`LogError::TooLarge`] poison the log.
+    /// [`LogError`]; all but [`LogError::TooLarge`] and [`LogError::Full`] poison the log.
     pub fn append(&mut self, term: u64, kind: Kind, payload: Bytes) -> Result<u64, LogError> {
         self.alive()?;
         let index = self.last_index + 1;
@@ -122,13 +122,23 @@ impl Log {
             .last()
             .is_none_or(|segment| segment.bytes >= self.segment_bytes)
         {
-            self.roll(index)?;
+            self.roll(index).inspect_err(|error| {
+                self.poisoned = !matches!(error, LogError::Full { .. });
+            })?;
         }
         let (Some(file), Some(segment)) = (self.file.as_mut(), self.segments.last_mut()) else {
             return Err(LogError::Poisoned);
         };
-        file.write_all(&self.buffer)
-            .map_err(LogError::io("writing", &segment.path))?;
+        if let Err(source) = file.write_all(&self.buffer) {
+            let failed = segment::failed("writing", &segment.path, source);
+            if matches!(failed, LogError::Full { .. }) {
+                // What was written of it must not stand between the last record and the next.
+                file.cut(segment.bytes)
+                    .map_err(LogError::io("cutting", &segment.path))?;
+                self.poisoned = false;
+            }
+            return Err(failed);
+        }
         segment.bytes += self.buffer.len() as u64;
         self.last_index = index;
         self.last_term = term;

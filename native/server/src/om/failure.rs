@@ -107,6 +107,12 @@ pub(super) fn answer(
             None,
             text(&error.to_string()),
         )),
+        Failure::Undecided(error @ ProposeError::NoSpace) => Ok(response(
+            // What Ozone says when no block can be given for want of room.
+            Status::KeyAllocationError,
+            None,
+            text(&error.to_string()),
+        )),
         Failure::Undecided(error @ (ProposeError::Stopped | ProposeError::OutcomeUnknown)) => {
             Err(Raise::Disconnect(text(&error.to_string())))
         }

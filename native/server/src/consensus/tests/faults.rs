@@ -1,6 +1,7 @@
 //! Failures while the node runs: the caller is told the truth, the process is told to end, and the next open is sound.
 
 use super::*;
+use crate::files::power;
 
 /// Options whose fatal hook writes the reason down.
 fn recording() -> (Options, Arc<Mutex<Vec<String>>>) {
@@ -137,6 +138,57 @@ fn a_checkpoint_that_cannot_be_written_leaves_the_node_serving() {
     ));
     write_keys(&consensus, "c", 1);
     consensus.checkpoint().unwrap();
+}
+
+fn log_bytes(dir: &Path) -> u64 {
+    std::fs::read_dir(dir.join("log"))
+        .unwrap()
+        .map(|entry| entry.unwrap().metadata().unwrap().len())
+        .sum()
+}
+
+#[test]
+fn a_full_disk_refuses_commands_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let ticking = Options {
+        tick: Duration::from_millis(1),
+        ..options()
+    };
+    let consensus = LocalConsensus::open_with::<Tally>(dir.path(), ticking).unwrap();
+    write_keys(&consensus, "a", 3);
+    propose(&consensus, "open").unwrap().unwrap();
+    let pretend = |full| {
+        let space = &consensus.shared_for_test().space;
+        space
+            .pretend_full
+            .store(full, std::sync::atomic::Ordering::Release);
+    };
+    pretend(true);
+    assert_eq!(propose(&consensus, "b"), Err(ProposeError::NoSpace));
+    // No lease runs out while nobody can renew: no tick is written.
+    let before = log_bytes(dir.path());
+    let began = std::time::Instant::now();
+    wait_until(|| began.elapsed() > Duration::from_millis(20));
+    assert_eq!(propose(&consensus, "b"), Err(ProposeError::NoSpace));
+    assert_eq!(log_bytes(dir.path()), before);
+    assert!(row(&consensus, "a0").is_some());
+    assert!(block_on(consensus.read_barrier()).is_ok());
+    assert!(matches!(
+        consensus.checkpoint(),
+        Err(CheckpointFailure::NoSpace)
+    ));
+    pretend(false);
+    write_keys(&consensus, "c", 3);
+    consensus.checkpoint().unwrap();
+
+    // Nor does a write that finds no room all the same end anything.
+    power::room(&dir.path().join("log"), Some(10));
+    assert_eq!(propose(&consensus, "d"), Err(ProposeError::NoSpace));
+    power::room(&dir.path().join("log"), None);
+    write_keys(&consensus, "e", 3);
+    let rows = dump(&consensus);
+    drop(consensus);
+    assert_eq!(dump(&open(dir.path())), rows);
 }
 
 #[test]
