@@ -1,6 +1,6 @@
 //! Walks the records of one container file from front to back. A place that holds no intact record is
 //! noted as damage and the walk goes on at the next intact one; what the damage means (torn tail or
-//! rot) is decided by [`super::recover`]. Changes nothing.
+//! rot) is decided by [`mod@super::recover`]. Changes nothing.
 
 use std::fs::File;
 use std::ops::Range;
