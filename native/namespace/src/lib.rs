@@ -11,6 +11,7 @@ mod append;
 mod block;
 mod bounds;
 mod bucket;
+pub mod check;
 pub mod command;
 mod context;
 mod dedupe;

@@ -1,6 +1,7 @@
 //! A world in which tests run commands. Every command is checked: the invariants hold after it, and a refusal left no change (I5).
 
-use super::{MemoryRows, check};
+use super::MemoryRows;
+use crate::check::check;
 use crate::command::{
     AllocateBlock, AppendFile, BucketName, Command, CreateBucket, CreateDirectory, CreateMode,
     CreateVolume, Delete, Entry, Handle, Holder, Invocation, KeyPath, Layout, Limits, OpenKey,
@@ -97,7 +98,7 @@ impl World {
         let applied = self.machine.apply(&self.rows, 1, index, &entry).unwrap();
         self.rows.apply(applied.changes);
         self.log.push(entry);
-        check(&self.rows);
+        assert_eq!(check(&self.rows), Ok(Vec::new()));
         applied.outcomes
     }
 
