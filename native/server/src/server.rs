@@ -8,6 +8,7 @@
 use crate::config::{ConfigError, Entry, Options};
 use crate::consensus::{Consensus, LocalConsensus, OpenError, ProposeError};
 use crate::engine::{BlockEngine, Embedded};
+use crate::files;
 use crate::http::{self, Asked, Health, Shown};
 use crate::om::{Advertised, Om};
 use crate::rpc::{Listener, Service, grpc_routes, serve_grpc_only};
@@ -24,9 +25,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 /// The consensus's folder in the data folder.
-const OM_FOLDER: &str = "om";
+pub(crate) const OM_FOLDER: &str = "om";
 /// The embedded datanode's.
-const BLOCKS_FOLDER: &str = "blocks";
+pub(crate) const BLOCKS_FOLDER: &str = "blocks";
 /// In whose name the server proposes its own duties.
 const SERVER_USER: &str = "append-server";
 /// Time that peers have, when the server stops, to take the answers of their calls.
@@ -249,19 +250,7 @@ fn make_folder(data: &Path) -> Result<(), StartError> {
         path: data.to_owned(),
         source,
     };
-    if data.is_dir() {
-        return Ok(());
-    }
-    std::fs::create_dir_all(data).map_err(failed)?;
-    match data
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty())
-    {
-        Some(parent) => std::fs::File::open(parent)
-            .and_then(|folder| folder.sync_all())
-            .map_err(failed),
-        None => Ok(()),
-    }
+    files::create_dirs(data).map_err(failed)
 }
 
 async fn open(options: &Options) -> Result<(Datanode, Arc<LocalConsensus>), StartError> {

@@ -72,6 +72,7 @@ pub(crate) struct LogConfig {
     pub(crate) dir: PathBuf,
     pub(crate) media: Media,
     pub(crate) roll_bytes: u64,
+    pub(crate) reserve_bytes: u64,
     pub(crate) on_fatal: Option<FatalHook>,
 }
 
@@ -126,6 +127,12 @@ impl Log {
         })?;
         let payload_crc = record_crc(&[payload]);
         let len = record_len(u64::from(payload_len));
+        if kind == Kind::Chunk {
+            self.config
+                .media
+                .check_room(&self.config.dir, self.config.reserve_bytes, len)
+                .map_err(|e| StoreError::io("write to a container file", e))?;
+        }
         let mut active = lock(&self.active);
         self.check()?;
         if active.end > FILE_HEADER_LEN && active.end + len > self.config.roll_bytes {

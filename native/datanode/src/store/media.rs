@@ -9,6 +9,16 @@ use std::path::Path;
 #[cfg(test)]
 use std::sync::Arc;
 
+/// The part of the disk, of what it holds in all, that the reserve takes at most.
+const LARGEST_PART: u64 = 10;
+
+/// Bytes of a disk.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    pub(crate) free: u64,
+    pub(crate) total: u64,
+}
+
 /// What a test may do to the disk.
 #[cfg(test)]
 pub(crate) trait Faults: Send + Sync {
@@ -18,6 +28,10 @@ pub(crate) trait Faults: Send + Sync {
     fn sync(&self, path: &Path, len: u64) -> io::Result<()>;
     /// Called when the names in `dir` are about to be made durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
+    /// What the disk says of its room, instead of the real one.
+    fn room(&self) -> Option<Room> {
+        None
+    }
     /// Called when `path` is cut to `len`.
     fn cut(&self, path: &Path, len: u64) -> io::Result<()>;
 }
@@ -114,6 +128,32 @@ impl Media {
             }
         }
         Ok(())
+    }
+
+    /// Fails when `len` more bytes on the disk of `dir` would leave less than `reserve` free, or than
+    /// a tenth of the disk when that is less. What cannot be asked is not in the way.
+    pub(crate) fn check_room(&self, dir: &Path, reserve: u64, len: u64) -> io::Result<()> {
+        let Some(disk) = self.room(dir) else {
+            return Ok(());
+        };
+        let reserve = reserve.min(disk.total / LARGEST_PART);
+        if disk.free < reserve.saturating_add(len) {
+            metrics::counter!("datanode_writes_refused_full_total").increment(1);
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        Ok(())
+    }
+
+    fn room(&self, dir: &Path) -> Option<Room> {
+        #[cfg(test)]
+        if let Some(room) = self.faults.as_ref().and_then(|f| f.room()) {
+            return Some(room);
+        }
+        let disk = rustix::fs::statvfs(dir).ok()?;
+        Some(Room {
+            free: disk.f_bavail.saturating_mul(disk.f_frsize),
+            total: disk.f_blocks.saturating_mul(disk.f_frsize),
+        })
     }
 
     /// Cuts `file` to `len` bytes.

@@ -76,6 +76,9 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 pub struct StoreOptions {
     /// Length in bytes at which a container file is full and the next one begins.
     pub roll_bytes: u64,
+    /// Bytes that stay free on the disk, but never more than a tenth of it: with less, chunks are refused, while
+    /// commits of what is written, and the metadata beside us, still find room.
+    pub reserve_bytes: u64,
     /// Called once when an fsync failed and nothing can be promised any more; the process should end.
     pub on_fatal: Option<FatalHook>,
 }
@@ -84,6 +87,7 @@ impl Default for StoreOptions {
     fn default() -> Self {
         Self {
             roll_bytes: 1 << 30,
+            reserve_bytes: 512 << 20,
             on_fatal: None,
         }
     }
@@ -126,6 +130,7 @@ impl Store {
             dir: dir.to_owned(),
             media,
             roll_bytes: options.roll_bytes,
+            reserve_bytes: options.reserve_bytes,
             on_fatal: options.on_fatal,
         };
         let log = Arc::new(Log::new(config, recovered.active));
@@ -168,6 +173,11 @@ impl Store {
     /// Number of block ids known, deleted ones included.
     pub fn block_count(&self) -> usize {
         self.read_blocks().len()
+    }
+
+    /// All block ids known, deleted ones included, in order.
+    pub fn ids(&self) -> Vec<BlockId> {
+        self.read_blocks().keys().copied().collect()
     }
 
     fn read_blocks(&self) -> std::sync::RwLockReadGuard<'_, Blocks> {

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use proptest::prelude::*;
 
-use super::super::media::Faults;
+use super::super::media::{Faults, Room};
 use super::super::record::FILE_HEADER_LEN;
 use super::*;
 
@@ -24,6 +24,7 @@ struct Disk {
     refuse_sync: AtomicBool,
     panic_in_sync: AtomicBool,
     refuse_cut: AtomicBool,
+    free: Mutex<Option<u64>>,
     syncs: AtomicUsize,
     /// A sync passes only while nobody holds this.
     gate: Mutex<()>,
@@ -60,6 +61,13 @@ impl Faults for Disk {
             .filter_map(|p| Some(p.file_name()?.to_owned()))
             .collect();
         Ok(())
+    }
+
+    fn room(&self) -> Option<Room> {
+        lock(&self.free).map(|free| Room {
+            free,
+            total: 100_000,
+        })
     }
 
     fn cut(&self, path: &Path, len: u64) -> io::Result<()> {
@@ -238,6 +246,25 @@ fn a_full_disk_refuses_the_write_and_keeps_everything_else() {
     assert!(store.damage().is_empty());
     assert_eq!(all(&store, a).unwrap(), [data.clone(), many].concat());
     assert_eq!(all(&store, b).unwrap(), data);
+}
+
+#[test]
+fn chunks_leave_a_reserve_for_commits() {
+    let dir = tempfile::tempdir().unwrap();
+    let disk = Arc::new(Disk::default());
+    let store = open_on(&disk, dir.path(), options());
+    let id = BlockId::new(1, 1);
+    let (first, second) = (chunk(0, b"first"), chunk(5, b"second"));
+    store.write_chunk(id, &first, b"first").unwrap();
+    // A tenth of the disk is less than the reserve that was asked for.
+    *lock(&disk.free) = Some(10_050);
+    let refused = store.write_chunk(id, &second, b"second");
+    assert!(matches!(refused, Err(StoreError::DiskFull(_))));
+    let done = store.put_block(&put(id, vec![first.clone()])).unwrap();
+    wait(store.durable(done.at)).unwrap();
+    *lock(&disk.free) = Some(10_100);
+    append(&store, id, &mut vec![first], b"second");
+    assert_eq!(all(&store, id).unwrap(), b"firstsecond");
 }
 
 #[test]
