@@ -11,14 +11,15 @@ use bytes::Bytes;
 pub(super) struct Call {
     /// The user; never empty.
     pub(super) user: String,
-    /// The retry identity: the request's own, else the transport's, else a fresh one that no retry repeats.
-    pub(super) invocation: Invocation,
+    /// The retry identity: the request's own, else the transport's. Without one no retry can be told from a new call, and there is
+    /// nothing to remember an answer for.
+    pub(super) invocation: Option<Invocation>,
     pub(super) answered_below: Option<u64>,
     /// The client's name for itself.
     pub(super) client: String,
     /// The path, for texts.
     pub(super) subject: String,
-    /// The request's name in texts and logs: the trace id, or the retry identity.
+    /// The request's name in texts and logs: the trace id, the retry identity, or a name of its own.
     pub(super) request_id: String,
 }
 
@@ -37,13 +38,13 @@ impl Call {
             .filter(|trace| !trace.is_empty());
         let (invocation, name) = match &request.invocation_id {
             Some(bytes) => match InvocationId::parse(bytes) {
-                Ok(id) => (
-                    Invocation {
+                Ok(id) => {
+                    let invocation = Invocation {
                         client: Bytes::copy_from_slice(&id.client),
                         sequence: id.sequence,
-                    },
-                    id.to_string(),
-                ),
+                    };
+                    (Some(invocation), id.to_string())
+                }
                 Err(_) => {
                     return Err(BadInvocation {
                         request_id: trace.unwrap_or("-").to_owned(),
@@ -51,9 +52,11 @@ impl Call {
                 }
             },
             None => {
-                let invocation = caller.identity.unwrap_or_else(fresh);
-                let name = named(&invocation);
-                (invocation, name)
+                let name = caller
+                    .identity
+                    .as_ref()
+                    .map_or_else(|| uuid::Uuid::new_v4().to_string(), named);
+                (caller.identity, name)
             }
         };
         let answered_below = request
@@ -67,14 +70,6 @@ impl Call {
             subject: subject(request),
             request_id: trace.map_or(name, str::to_owned),
         })
-    }
-}
-
-/// An identity for a call that has none: nobody can repeat it.
-fn fresh() -> Invocation {
-    Invocation {
-        client: Bytes::copy_from_slice(uuid::Uuid::new_v4().as_bytes()),
-        sequence: 0,
     }
 }
 
@@ -204,10 +199,10 @@ mod tests {
         let call = Call::new(caller(Some(transport.clone())), &mut request).unwrap();
         assert_eq!(
             call.invocation,
-            Invocation {
+            Some(Invocation {
                 client: Bytes::from_static(b"ourclien"),
                 sequence: 77
-            }
+            })
         );
         assert_eq!(call.answered_below, Some(70));
         assert_eq!(call.request_id, id.to_string());
@@ -217,7 +212,7 @@ mod tests {
             ..OmRequest::default()
         };
         let call = Call::new(caller(Some(transport.clone())), &mut request).unwrap();
-        assert_eq!(call.invocation, transport);
+        assert_eq!(call.invocation, Some(transport));
         assert_eq!(
             call.answered_below, None,
             "a number of another count means nothing"
@@ -226,10 +221,11 @@ mod tests {
     }
 
     #[test]
-    fn calls_without_any_identity_are_never_the_same() {
+    fn calls_without_any_identity_have_a_name_and_no_answer_to_remember() {
         let first = Call::new(caller(None), &mut OmRequest::default()).unwrap();
         let second = Call::new(caller(None), &mut OmRequest::default()).unwrap();
-        assert_ne!(first.invocation, second.invocation);
+        assert_eq!((&first.invocation, &second.invocation), (&None, &None));
+        assert_ne!(first.request_id, second.request_id);
     }
 
     #[test]

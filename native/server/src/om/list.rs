@@ -1,7 +1,7 @@
 //! Listings of directories and of keys.
 
 use super::failure::Failure;
-use super::lookup::{Blocks, file_status};
+use super::lookup::{Blocks, file_status, fit_an_answer};
 use super::render::{self, Naming};
 use super::{Om, done, translate};
 use append_namespace::RefusalKind;
@@ -32,8 +32,11 @@ impl Om {
         let listing = Listing::of(request)?;
         let statuses = self
             .read_many(move |rows| {
-                listing
-                    .nodes(rows)?
+                let nodes = listing.nodes(rows)?;
+                if matches!(blocks, Blocks::All) {
+                    check_blocks(nodes.iter().map(block_count))?;
+                }
+                nodes
                     .iter()
                     .map(|node| file_status(&*engine, rows, node, blocks, block_size))
                     .collect::<Result<Vec<_>, _>>()
@@ -170,5 +173,39 @@ fn basic(node: &Node, naming: Naming) -> Option<BasicKeyInfo> {
         Node::File(file) => Some(render::basic_file_info(file)),
         Node::Directory(directory) => Some(render::basic_directory_info(directory, naming)),
         Node::BucketRoot => None,
+    }
+}
+
+fn block_count(node: &Node) -> u64 {
+    match node {
+        Node::File(file) => file.block_count,
+        Node::Directory(_) | Node::BucketRoot => 0,
+    }
+}
+
+/// Refuses a page whose files have more blocks than an answer holds, before their locations are made: thousands of large files in one
+/// directory would fill the memory.
+fn check_blocks(counts: impl Iterator<Item = u64>) -> Result<(), Failure> {
+    let blocks = counts.fold(0, u64::saturating_add);
+    if fit_an_answer(blocks) {
+        return Ok(());
+    }
+    Err(Failure::invalid(format!(
+        "the files of this page have {blocks} blocks, too many for one answer: ask for fewer entries, or for none of their blocks"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_holds_as_many_blocks_as_one_answer() {
+        let small = [1_000; 300];
+        assert!(check_blocks(small.into_iter()).is_ok());
+        let large = [100_000; 4];
+        assert!(check_blocks(large.into_iter().take(3)).is_ok());
+        assert!(check_blocks(large.into_iter()).is_err());
+        assert!(check_blocks([u64::MAX, u64::MAX].into_iter()).is_err());
     }
 }

@@ -205,6 +205,12 @@ impl Om {
     }
 }
 
+/// Whether an answer can hold the locations of so many blocks.
+pub(super) fn fit_an_answer(blocks: u64) -> bool {
+    usize::try_from(blocks.saturating_mul(LOCATION_BYTES))
+        .is_ok_and(|bytes| bytes <= MAX_FRAME_BYTES)
+}
+
 /// A node as a file system shows it.
 pub(super) fn file_status(
     engine: &dyn BlockEngine,
@@ -274,7 +280,7 @@ fn whole_file(
     match blocks {
         Blocks::None => Ok((render::file_info(file, None), None)),
         Blocks::All => {
-            if file.block_count.saturating_mul(LOCATION_BYTES) > MAX_FRAME_BYTES as u64 {
+            if !fit_an_answer(file.block_count) {
                 return Err(Failure::invalid(format!(
                     "{} has {} blocks, too many for one answer: ask for a range",
                     file.path, file.block_count

@@ -202,7 +202,7 @@ impl Om {
     async fn propose(&self, call: &Call, command: Command) -> Result<Option<Answer>, Failure> {
         let request = Request {
             user: call.user.clone(),
-            invocation: Some(call.invocation.clone()),
+            invocation: call.invocation.clone(),
             answered_below: call.answered_below,
             command: Some(command),
         };
