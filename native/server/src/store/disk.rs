@@ -6,6 +6,7 @@
 //! clear, FIFO or key-value separation.
 
 use super::cache::RowCache;
+use super::keys::LiveKeys;
 use super::{Applied, Mark, Store, StoreError};
 use append_namespace::rows::{Change, Keyspace, Rows, RowsError};
 use bytes::{Buf, BufMut, Bytes};
@@ -40,6 +41,10 @@ struct Tables {
     /// By the keyspace's number; those that never had a row are not there.
     keyspaces: Vec<OnceLock<fjall::Keyspace>>,
     cache: RowCache,
+    live: LiveKeys,
+    /// Ranges that the engine was asked for.
+    #[cfg(test)]
+    scans: std::sync::atomic::AtomicUsize,
 }
 
 impl Tables {
@@ -127,10 +132,22 @@ fn open_tables(dir: &Path, cache_bytes: u64) -> Result<Tables, StoreError> {
         database,
         keyspaces: Keyspace::ALL.map(|_| OnceLock::new()).into(),
         cache,
+        live: LiveKeys::default(),
+        #[cfg(test)]
+        scans: std::sync::atomic::AtomicUsize::new(0),
     };
     for keyspace in Keyspace::ALL {
         if keyspace == Keyspace::Meta || tables.database.keyspace_exists(keyspace.name()) {
             tables.get_or_make(keyspace).map_err(open_error)?;
+        }
+    }
+    for keyspace in LiveKeys::keyspaces() {
+        let Some(table) = tables.get(keyspace) else {
+            continue;
+        };
+        for row in table.range(vec![ROW]..vec![ROW + 1]) {
+            let key = row.key().map_err(open_error)?;
+            tables.live.change(keyspace, &key[1..], 0, true);
         }
     }
     Ok(tables)
@@ -234,6 +251,13 @@ fn row_key(key: &[u8]) -> Vec<u8> {
     full
 }
 
+#[cfg(test)]
+impl DiskStore {
+    pub(super) fn scans(&self) -> usize {
+        self.tables.scans.load(std::sync::atomic::Ordering::Acquire)
+    }
+}
+
 impl Store for DiskStore {
     fn apply(&self, mark: Mark, changes: &[Change]) -> Result<(), StoreError> {
         let failed = |error: fjall::Error| StoreError::Failed(error.to_string());
@@ -261,6 +285,10 @@ impl Store for DiskStore {
                 Some(row) => batch.insert(keyspace, row_key(&change.key), row.as_ref()),
                 None => batch.remove(keyspace, row_key(&change.key)),
             }
+            let there = change.value.is_some();
+            tables
+                .live
+                .change(change.keyspace, &change.key, version, there);
             tables
                 .cache
                 .change(change.keyspace, &change.key, version, change.value.clone());
@@ -312,6 +340,18 @@ impl Store for DiskStore {
     }
 }
 
+impl DiskView {
+    fn live_row(&self, keyspace: Keyspace, key: Box<[u8]>) -> Result<(Bytes, Bytes), RowsError> {
+        match self.get(keyspace, &key)? {
+            Some(row) => Ok((Bytes::from(key), row)),
+            None => Err(RowsError::Store(format!(
+                "a row of {} is known and not there",
+                keyspace.name()
+            ))),
+        }
+    }
+}
+
 fn rows_error(error: fjall::Error) -> RowsError {
     RowsError::Store(error.to_string())
 }
@@ -342,9 +382,20 @@ impl Rows for DiskView {
         if to.is_some_and(|to| to <= from) {
             return Ok(Vec::new());
         }
+        let live = &self.tables.live;
+        if let Some(keys) = live.range(keyspace, from, to, limit, self.version) {
+            return keys
+                .into_iter()
+                .map(|key| self.live_row(keyspace, key))
+                .collect();
+        }
         let Some(table) = self.tables.get(keyspace) else {
             return Ok(Vec::new());
         };
+        #[cfg(test)]
+        self.tables
+            .scans
+            .fetch_add(1, std::sync::atomic::Ordering::AcqRel);
         let end = match to {
             Some(to) => Bound::Excluded(row_key(to)),
             None => Bound::Excluded(vec![ROW + 1]),

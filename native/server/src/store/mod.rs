@@ -6,6 +6,7 @@
 mod cache;
 pub mod checkpoint;
 mod disk;
+mod keys;
 #[cfg(test)]
 pub(crate) mod memory;
 #[cfg(test)]
