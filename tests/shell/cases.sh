@@ -55,6 +55,11 @@ copy_cases() {
   same "replaced" bbb "$(content "$d/f")"
   expect "put from stdin" 0 '' '' fs -put - "$d/stdin" < <(printf 'piped')
   same "piped in" piped "$(content "$d/stdin")"
+  expect "put -t and -q" 0 '' '' fs -put -f -t 2 -q 10 b "$d/f"
+  expect "put -t that is no number" 255 '' 'For input string: "many"' fs -put -f -t many a "$d/f"
+  expect "cat -ignoreCrc" 0 bbb '' fs -cat -ignoreCrc "$d/f"
+  expect "get -ignoreCrc, -t and -q" 0 '' '' fs -get -f -ignoreCrc -t 2 -q 10 "$d/f" unchecked
+  same "got whatever" bbb "$(cat unchecked)"
   expect "put -d" 0 '' '' fs -put -d a "$d/direct"
   same "directly" aaa "$(content "$d/direct")"
   expect "put into a directory" 0 '' '' fs -put a c "$d"

@@ -15,13 +15,15 @@ const TAIL: u64 = 1024;
 /// How often `-tail -f` looks, unless `-s` says otherwise.
 const TAIL_INTERVAL: Duration = Duration::from_secs(5);
 
-/// `-cat <src> ...`
+/// `-cat [-ignoreCrc] <src> ...`
+///
+/// Checksums are verified whatever is said: damage is an error, never wrong bytes.
 ///
 /// # Errors
 /// What ends the command.
 pub(crate) fn cat(shell: &Shell, args: &[String]) -> Result<(), ShellError> {
     let given = Syntax {
-        flags: &[],
+        flags: &["ignoreCrc"],
         values: &[],
         min: 1,
         max: usize::MAX,

@@ -8,11 +8,16 @@ pub(crate) const COMMANDS: &[(&str, &str, &str)] = &[
         "Appends local files, in order, to a file; creates it, parents too, if it does not exist. `-' alone reads standard \
          input. -n asks for a new block, which every append starts anyway.",
     ),
-    ("cat", "<src> ...", "Shows what is in files."),
+    (
+        "cat",
+        "[-ignoreCrc] <src> ...",
+        "Shows what is in files. -ignoreCrc is taken for Hadoop's sake: checksums are verified all the same.",
+    ),
     (
         "get",
-        "[-f] [-p] <src> ... <localdst>",
-        "Copies files and directories to this machine. -f replaces local files, -p keeps times.",
+        "[-f] [-p] [-ignoreCrc] [-t <thread count>] [-q <queue size>] <src> ... <localdst>",
+        "Copies files and directories to this machine. -f replaces local files, -p keeps times. -ignoreCrc, -t and -q are taken \
+         for Hadoop's sake: checksums are verified all the same, and one file follows the other.",
     ),
     ("help", "[cmd ...]", "Describes commands."),
     (
@@ -33,9 +38,10 @@ pub(crate) const COMMANDS: &[(&str, &str, &str)] = &[
     ),
     (
         "put",
-        "[-f] [-p] [-d] <localsrc> ... <dst>",
+        "[-f] [-p] [-d] [-t <thread count>] [-q <queue size>] <localsrc> ... <dst>",
         "Copies local files and directories to the server; `-' alone reads standard input. -f replaces files, -p keeps times, \
-         -d writes under the final name at once instead of <dst>._COPYING_.",
+         -d writes under the final name at once instead of <dst>._COPYING_. -t and -q are taken for Hadoop's sake: one file \
+         follows the other.",
     ),
     (
         "rm",

@@ -15,18 +15,23 @@ const STDIN: &str = "-";
 
 const MANY: usize = usize::MAX;
 
-/// `-put [-f] [-p] [-d] <localsrc> ... <dst>`
+/// Options that tell Hadoop's shell how many files to copy at once. Here one follows the other, so they change nothing but must be
+/// numbers.
+const COPY_THREADS: [&str; 2] = ["t", "q"];
+
+/// `-put [-f] [-p] [-d] [-t <thread count>] [-q <queue size>] <localsrc> ... <dst>`
 ///
 /// # Errors
 /// What ends the command.
 pub(crate) fn put(shell: &Shell, args: &[String]) -> Result<(), ShellError> {
     let given = Syntax {
         flags: &["f", "p", "d"],
-        values: &[],
+        values: &COPY_THREADS,
         min: 1,
         max: MANY,
     }
     .parse(args)?;
+    check_threads(&given)?;
     let (sources, destination) = with_destination(&given);
     let destination = shell.destination(destination)?;
     let options = CopyOptions {
@@ -45,18 +50,21 @@ pub(crate) fn put(shell: &Shell, args: &[String]) -> Result<(), ShellError> {
     copy_all(shell, &sources, &destination, options)
 }
 
-/// `-get [-f] [-p] <src> ... <localdst>`
+/// `-get [-f] [-p] [-ignoreCrc] [-t <thread count>] [-q <queue size>] <src> ... <localdst>`
+///
+/// Checksums are verified whatever is said: damage is an error, never wrong bytes.
 ///
 /// # Errors
 /// What ends the command.
 pub(crate) fn get(shell: &Shell, args: &[String]) -> Result<(), ShellError> {
     let given = Syntax {
-        flags: &["f", "p"],
-        values: &[],
+        flags: &["f", "p", "ignoreCrc"],
+        values: &COPY_THREADS,
         min: 1,
         max: MANY,
     }
     .parse(args)?;
+    check_threads(&given)?;
     let (sources, destination) = with_destination(&given);
     let destination = shell.local(destination)?;
     let options = CopyOptions {
@@ -67,6 +75,17 @@ pub(crate) fn get(shell: &Shell, args: &[String]) -> Result<(), ShellError> {
     let sources = items(shell, sources, |text| shell.expand_some(text))?;
     check_destination(sources.len(), &destination, options.overwrite)?;
     copy_all(shell, &sources, &destination, options)
+}
+
+fn check_threads(given: &Given) -> Result<(), ShellError> {
+    for option in COPY_THREADS {
+        if let Some(text) = given.value(option)
+            && text.parse::<i32>().is_err()
+        {
+            return Err(ShellError::Usage(format!("For input string: \"{text}\"")));
+        }
+    }
+    Ok(())
 }
 
 /// The last operand is the destination; a single one is a source, and the destination the home or working directory.
