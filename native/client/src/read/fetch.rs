@@ -6,8 +6,8 @@ use std::sync::Arc;
 use append_wire::checksum::{self, ChecksumError};
 use append_wire::datanode::read_chunk_response_proto::ResponseData;
 use append_wire::datanode::{
-    BlockRangeDataProto, BlockRangeProto, ChecksumData, ChunkInfo, GetBlockRequestProto,
-    ReadBlocksRequestProto, ReadChunkRequestProto, ReadChunkVersion, Type,
+    BlockRangeDataProto, BlockRangeProto, ChecksumData, ChecksumType, ChunkInfo,
+    GetBlockRequestProto, ReadBlocksRequestProto, ReadChunkRequestProto, ReadChunkVersion, Type,
 };
 use bytes::{Bytes, BytesMut};
 
@@ -334,8 +334,16 @@ fn verify(part: &Part, offset: u64, data: &[u8], sums: &ChecksumData, window: us
     let Err(error) = checksum::verify(data, sums, window) else {
         return Ok(());
     };
-    let ChecksumError::Mismatch(mismatch) = error else {
-        return Err(protocol(format!("unusable checksums: {error}")));
+    let mismatch = match error {
+        ChecksumError::Mismatch(mismatch) => mismatch,
+        ChecksumError::UnsupportedType(kind) => {
+            let name = ChecksumType::try_from(kind)
+                .map_or_else(|_| kind.to_string(), |kind| kind.as_str_name().to_owned());
+            return Err(Error::unsupported(format!(
+                "verifying checksums of type {name} is not built yet"
+            )));
+        }
+        other => return Err(protocol(format!("unusable checksums: {other}"))),
     };
     let bad = part.bad(offset + length_of(mismatch.offset));
     Err(Error::new(

@@ -1,5 +1,6 @@
 //! Readers of Ozone's datanodes: chunk by chunk, verified, from another replica when one is bad.
 
+use append_wire::datanode::ChecksumType;
 use append_wire::hdds::{BlockId, ContainerBlockId};
 use append_wire::om::{
     CreateFileResponse, GetKeyInfoResponse, KeyInfo, KeyLocation, KeyLocationList, OmResponse,
@@ -145,4 +146,18 @@ async fn when_all_replicas_are_bad_block_and_offset_are_named() {
         "{error}"
     );
     assert!(reader.bytes_at(0, 8000).await.unwrap() == content()[..8000]);
+}
+
+#[tokio::test]
+async fn checksums_that_are_not_computed_here_are_no_ground_to_trust_the_bytes() {
+    let (nodes, fs, _om) = world(1).await;
+    for block in nodes[0].state().blocks.values_mut() {
+        for chunk in &mut block.chunks {
+            chunk.checksum_data.r#type = ChecksumType::Sha256.into();
+        }
+    }
+    let reader = fs.open(FILE).await.unwrap();
+    let error = reader.bytes_at(0, 10).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+    assert!(error.to_string().contains("type SHA256"), "{error}");
 }
