@@ -268,3 +268,121 @@ fn the_shell_reads_its_server_from_the_configuration() {
         "{complaint:?}"
     );
 }
+
+/// Runs `append admin fsck`; gives its exit code and what it printed.
+fn fsck(data: &Path) -> (Option<i32>, String) {
+    let output = append()
+        .args(["admin", "fsck", "--data"])
+        .arg(data)
+        .output()
+        .unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code(), String::from_utf8(text).unwrap())
+}
+
+#[test]
+fn a_checkpoint_is_taken_when_it_is_asked_for_and_the_folder_is_sound() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "kept\n").unwrap();
+    let data = folder.path().join("data");
+    let server = Server::start(&data, &[]);
+    let file = file.to_str().unwrap();
+    assert!(
+        server
+            .shell(&["-appendToFile", file, "/vol1/bucket1/f"])
+            .status
+            .success()
+    );
+    let checkpoint = |http: &str| {
+        append()
+            .args(["admin", "checkpoint", "--http", http])
+            .output()
+            .unwrap()
+    };
+    let taken = checkpoint(&server.http);
+    assert!(taken.status.success(), "{taken:?}");
+    assert!(
+        String::from_utf8(taken.stdout)
+            .unwrap()
+            .contains("\"index\":")
+    );
+    assert_eq!(
+        std::fs::read_dir(data.join("om/checkpoints"))
+            .unwrap()
+            .count(),
+        1
+    );
+    assert!(
+        server
+            .shell(&["-appendToFile", file, "/vol1/bucket1/f"])
+            .status
+            .success()
+    );
+
+    let (code, text) = fsck(&data);
+    assert_eq!(code, Some(1));
+    assert!(text.contains("in use"), "{text}");
+    let http = server.http.clone();
+    assert_eq!(server.signal("TERM").code(), Some(0));
+    assert_eq!(checkpoint(&http).status.code(), Some(1));
+    let (code, text) = fsck(&data);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("1 checkpoints"), "{text}");
+    assert!(text.contains("10 bytes read: 0 violations"), "{text}");
+
+    let (code, text) = fsck(folder.path());
+    assert_eq!(code, Some(1));
+    assert!(text.contains("no data folder"), "{text}");
+    assert!(!folder.path().join("om").exists());
+}
+
+#[test]
+fn a_rotten_checkpoint_and_rotten_bytes_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "these bytes will rot\n").unwrap();
+    let data = folder.path().join("data");
+    let server = Server::start(&data, &[]);
+    let put = server.shell(&["-appendToFile", file.to_str().unwrap(), "/vol1/bucket1/f"]);
+    assert!(put.status.success(), "{put:?}");
+    assert!(
+        append()
+            .args(["admin", "checkpoint", "--http", &server.http])
+            .status()
+            .unwrap()
+            .success()
+    );
+    server.signal("TERM");
+
+    let rot = |path: &Path, what: &[u8]| {
+        let mut bytes = std::fs::read(path).unwrap();
+        let at = bytes
+            .windows(what.len())
+            .position(|window| window == what)
+            .unwrap();
+        bytes[at] ^= 1;
+        std::fs::write(path, bytes).unwrap();
+    };
+    let container = data.join("blocks/containers/0000000001.data");
+    rot(&container, b"bytes will rot");
+    let (code, text) = fsck(&data);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(
+        text.starts_with("block ") && text.contains("1 violations"),
+        "{text}"
+    );
+    let checkpoint = std::fs::read_dir(data.join("om/checkpoints"))
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path();
+    rot(&checkpoint, b"bucket1");
+    let (code, text) = fsck(&data);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(
+        text.contains("checkpoint ") && text.contains("2 violations"),
+        "{text}"
+    );
+}

@@ -6,6 +6,7 @@ pub mod config;
 pub mod consensus;
 pub mod engine;
 mod files;
+pub mod fsck;
 pub mod http;
 pub mod log;
 pub mod om;

@@ -9,7 +9,7 @@ use crate::config::{ConfigError, Entry, Options};
 use crate::consensus::{Consensus, LocalConsensus, OpenError, ProposeError};
 use crate::engine::{BlockEngine, Embedded};
 use crate::files;
-use crate::http::{self, Asked, Health, Shown};
+use crate::http::{self, Asked, Health, Shown, Taken};
 use crate::om::{Advertised, Om};
 use crate::rpc::{Listener, Service, grpc_routes, serve_grpc_only};
 use append_datanode::{Datanode, StoreOptions};
@@ -379,5 +379,15 @@ impl Shown for Pages {
 
     fn configuration(&self) -> Vec<Entry> {
         self.options.effective(&self.consensus.limits())
+    }
+
+    fn checkpoint(&self) -> Taken {
+        let consensus = Arc::clone(&self.consensus);
+        Box::pin(async move {
+            match tokio::task::spawn_blocking(move || consensus.checkpoint()).await {
+                Ok(taken) => taken.map_err(|error| error.to_string()),
+                Err(error) => Err(error.to_string()),
+            }
+        })
     }
 }

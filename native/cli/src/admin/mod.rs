@@ -1,8 +1,10 @@
-//! `append admin`: volumes, buckets, open files, leases.
+//! `append admin`: volumes, buckets, open files, leases; checkpoints and the offline check of a data folder.
 //!
 //! Exit codes: 0, 1 when the server refused or was not reached, 2 for a wrong command line, 3 for what is not supported.
 
 mod bucket;
+mod checkpoint;
+mod fsck;
 mod lease;
 mod lof;
 mod place;
@@ -43,6 +45,10 @@ enum Command {
     Lof(lof::LofArgs),
     /// Recover a file whose writer died
     RecoverLease(lease::RecoverLeaseArgs),
+    /// Have the server on this machine take and verify a checkpoint
+    Checkpoint(checkpoint::CheckpointArgs),
+    /// Check the data folder of a server that does not run: reads all of it, names each violation
+    Fsck(fsck::FsckArgs),
 }
 
 /// Reads a setting that stands as `key=value`.
@@ -56,7 +62,7 @@ pub(crate) fn key_value(text: &str) -> Result<(String, String), String> {
 /// Runs one command of administration.
 pub(crate) fn run(args: AdminArgs) -> ExitCode {
     match run_command(args) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(error) => {
             eprintln!("append admin: {error}");
             match error.kind() {
@@ -67,7 +73,7 @@ pub(crate) fn run(args: AdminArgs) -> ExitCode {
     }
 }
 
-fn run_command(args: AdminArgs) -> Result<(), Error> {
+fn run_command(args: AdminArgs) -> Result<ExitCode, Error> {
     let mut config = Config::from_environment()?;
     if let Some(fs) = args.fs {
         config.set(place::DEFAULT_FS, fs);
@@ -85,7 +91,10 @@ fn run_command(args: AdminArgs) -> Result<(), Error> {
             Command::Bucket(command) => bucket::run(command, &config).await,
             Command::Lof(args) => lof::run(args, &config).await,
             Command::RecoverLease(args) => lease::run(args, &config).await,
+            Command::Checkpoint(args) => checkpoint::run(args).await,
+            Command::Fsck(args) => return Ok(fsck::run(&args)),
         }
+        .map(|()| ExitCode::SUCCESS)
     })
 }
 

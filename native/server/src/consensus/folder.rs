@@ -37,6 +37,11 @@ fn io<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(std::io::Error) -
 }
 
 impl Folder {
+    /// Whether a server has begun to use `root`.
+    pub(crate) fn is_one(root: &Path) -> bool {
+        root.join(FORMAT_FILE).is_file()
+    }
+
     /// Opens `root`, or makes it.
     pub(crate) fn open(root: &Path) -> Result<Folder, OpenError> {
         create_dirs(root).map_err(io("creating", root))?;

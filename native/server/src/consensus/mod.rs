@@ -6,9 +6,11 @@ mod checkpoints;
 mod duties;
 mod error;
 mod folder;
+mod inspect;
 mod local;
 mod options;
 mod queue;
+mod replayed;
 mod restore;
 mod rules;
 mod shared;
@@ -19,6 +21,8 @@ mod tests;
 mod threads;
 
 pub use crate::store::View;
+pub(crate) use inspect::{inspect, is_data_folder};
+
 pub use error::{CheckpointFailure, OpenError, ProposeError};
 pub use local::LocalConsensus;
 pub use options::{OnFatal, Options};

@@ -1,20 +1,24 @@
-//! Health, metrics and configuration over HTTP. Read only: nothing here changes the server.
+//! Health, metrics and configuration over HTTP, read only; and what an operator on this machine may ask for, which changes no file that a
+//! client sees.
 //!
 //! `/health` answers 200 while requests are served and blocks can be written, else 503 with the reason; `/prom` gives the metrics in
 //! Prometheus' text, without paths or ids in labels; `/conf` gives the configuration in force as Hadoop does, XML or
-//! (`?format=json`) JSON, secrets left out.
+//! (`?format=json`) JSON, secrets left out. `POST /admin/checkpoint` takes a checkpoint, verifies it and answers when it is kept; only
+//! peers on the loopback may ask, and only with the header `X-Append-Admin`, which no page in a browser can send here.
 
 mod conf;
 
 use crate::config::Entry;
+use crate::store::checkpoint::Summary;
 use axum::Router;
-use axum::extract::{Query, State};
-use axum::http::{StatusCode, header};
+use axum::extract::{ConnectInfo, Query, State};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use std::collections::BTreeMap;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -53,12 +57,20 @@ impl Health {
 /// How a server is, when it is known.
 pub type Asked = Pin<Box<dyn Future<Output = Health> + Send>>;
 
+/// The header without which nothing is done.
+pub const ADMIN_HEADER: &str = "x-append-admin";
+
+/// A checkpoint, when it is taken, or why there is none.
+pub type Taken = Pin<Box<dyn Future<Output = Result<Summary, String>> + Send>>;
+
 /// What the pages show.
 pub trait Shown: Send + Sync + 'static {
     /// How the server is now.
     fn health(&self) -> Asked;
     /// The configuration in force.
     fn configuration(&self) -> Vec<Entry>;
+    /// Takes a checkpoint now.
+    fn checkpoint(&self) -> Taken;
 }
 
 /// The recorder of this process, installed by the first server in it. Absent when the host program has its own.
@@ -90,7 +102,9 @@ pub async fn serve(socket: TcpListener, shown: Arc<dyn Shown>, stop: Cancellatio
         .route("/health", get(health))
         .route("/prom", get(prom))
         .route("/conf", get(configuration))
-        .with_state(shown);
+        .route("/admin/checkpoint", post(checkpoint))
+        .with_state(shown)
+        .into_make_service_with_connect_info::<SocketAddr>();
     let upkeep = tokio::spawn(fold_times(stop.clone()));
     let served = axum::serve(socket, pages)
         .with_graceful_shutdown(stop.cancelled_owned())
@@ -131,6 +145,35 @@ async fn health(State(shown): State<Arc<dyn Shown>>) -> Response {
         page.to_string(),
     )
         .into_response()
+}
+
+async fn checkpoint(
+    State(shown): State<Arc<dyn Shown>>,
+    ConnectInfo(peer): ConnectInfo<SocketAddr>,
+    headers: HeaderMap,
+) -> Response {
+    if !peer.ip().to_canonical().is_loopback() || !headers.contains_key(ADMIN_HEADER) {
+        return (
+            StatusCode::FORBIDDEN,
+            "only for `append admin` on this machine",
+        )
+            .into_response();
+    }
+    match shown.checkpoint().await {
+        Ok(taken) => {
+            let page = serde_json::json!({
+                "index": taken.mark.index,
+                "rows": taken.rows,
+                "bytes": taken.bytes,
+            });
+            (
+                [(header::CONTENT_TYPE, "application/json")],
+                page.to_string(),
+            )
+                .into_response()
+        }
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error).into_response(),
+    }
 }
 
 async fn prom() -> Response {

@@ -23,11 +23,24 @@ impl Shown for Fake {
             resource: "default",
         }]
     }
+
+    fn checkpoint(&self) -> Taken {
+        self.live.fetch_add(1, Ordering::SeqCst);
+        Box::pin(std::future::ready(Ok(Summary {
+            mark: crate::store::Mark { term: 1, index: 7 },
+            rows: 3,
+            bytes: 99,
+        })))
+    }
 }
 
-async fn page(address: std::net::SocketAddr, path: &str) -> (u16, String) {
+async fn page(address: SocketAddr, path: &str) -> (u16, String) {
+    ask(address, &format!("GET {path}"), "").await
+}
+
+async fn ask(address: SocketAddr, what: &str, headers: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).await.unwrap();
-    let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+    let request = format!("{what} HTTP/1.1\r\nHost: x\r\n{headers}Connection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).await.unwrap();
@@ -71,6 +84,16 @@ async fn pages_show_health_metrics_and_configuration() {
     assert_eq!(page(address, "/conf?name=nothing").await.0, 404);
     assert_eq!(page(address, "/conf?format=ini").await.0, 400);
     assert_eq!(page(address, "/shutdown").await.0, 404);
+
+    let before = fake.live.load(Ordering::SeqCst);
+    let post = "POST /admin/checkpoint";
+    assert_eq!(page(address, "/admin/checkpoint").await.0, 405);
+    assert_eq!(ask(address, post, "").await.0, 403);
+    assert_eq!(fake.live.load(Ordering::SeqCst), before);
+    let (code, text) = ask(address, post, "X-Append-Admin: 1\r\n").await;
+    assert_eq!(code, 200);
+    assert!(text.contains("\"index\":7"), "{text}");
+    assert_eq!(fake.live.load(Ordering::SeqCst), before + 1);
 
     stop.cancel();
     server.await.unwrap();
