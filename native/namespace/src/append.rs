@@ -5,13 +5,12 @@ use crate::bucket;
 use crate::command::{AppendFile, CreateMode, Layout, Replication};
 use crate::context::{Context, Ruled, answer, refuse};
 use crate::file;
-use crate::key::{self, Place};
+use crate::key::Place;
 use crate::name;
 use crate::quota::{self, Charge};
-use crate::record::{AppendPart, BucketRow, FileRow, OpenRow, OrdinaryPart, PlaceRow, RenewalRow};
+use crate::record::{AppendPart, BucketRow, FileRow, OpenRow, OrdinaryPart, PlaceRow};
 use crate::reply::{Admitted, Answer, Phase, Refusal, RefusalKind, Reply};
 use crate::resolve::{self, At};
-use crate::rows::Keyspace;
 use crate::session::{self, Session};
 use crate::table;
 
@@ -226,16 +225,7 @@ fn new_session(
         }),
         ordinary: None,
     };
-    let lease = RenewalRow {
-        last_renewed_ms: ctx.lease_ms,
-        renewals: 0,
-    };
-    table::write(
-        ctx.txn,
-        Keyspace::Renewals,
-        key::two(place.bucket, id),
-        &lease,
-    );
+    ctx.put_lease(place.bucket, id)?;
     Ok(Session { id, open, place })
 }
 

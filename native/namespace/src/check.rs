@@ -317,8 +317,9 @@ impl Checker<'_> {
             if session::phase(&open) == Phase::Invalidated {
                 continue;
             }
-            expected_names.insert(key::open_by_name(&open.place.clone().into(), id));
-            if open.append.is_some() {
+            if open.append.is_none() {
+                expected_names.insert(key::open_by_name(&open.place.clone().into(), id));
+            } else {
                 self.expect(owners.contains(&id), "I1", || {
                     format!("append session {id} owns no file")
                 });
@@ -327,6 +328,10 @@ impl Checker<'_> {
         }
         self.same("rows", "sessions by name", &named, &expected_names);
         self.same("rows", "leases", &leased, &expected_leases);
+        let counted = table::leases(rows)?;
+        self.expect(usize::try_from(counted) == Ok(leased.len()), "rows", || {
+            format!("{counted} leases are counted, {} run", leased.len())
+        });
         Ok(())
     }
 

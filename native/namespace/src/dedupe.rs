@@ -18,6 +18,8 @@ use prost::Message;
 const FREED_PER_REQUEST: usize = 64;
 /// Entries that one log entry may expire, beside two for each of its requests.
 const EXPIRED_PER_ENTRY: usize = 64;
+/// Lease time between two looks for answers to expire, ms.
+const EXPIRY_STEP_MS: u64 = 1_000;
 /// Bytes of a client's id at most.
 const MAX_CLIENT_BYTES: usize = 64;
 
@@ -40,10 +42,7 @@ pub(crate) enum Known {
 impl Count {
     /// The count as the rows have it.
     pub(crate) fn read(rows: &dyn Rows) -> Result<Count, RowsError> {
-        let stored = rows
-            .get(Keyspace::Meta, key::DEDUPE_COUNT)?
-            .map_or(Some(0), |value| key::number_at(&value, 0))
-            .ok_or_else(|| table::corrupt(Keyspace::Meta, "the number of dedupe entries"))?;
+        let stored = table::number(rows, key::DEDUPE_COUNT)?;
         Ok(Count {
             now: stored,
             stored,
@@ -183,8 +182,24 @@ pub(crate) fn expire(
     let Some(before) = lease_ms.checked_sub(limits.dedupe_retention_ms) else {
         return Ok(());
     };
+    // What went before is passed over: a scan from the start would meet every answer that was ever freed, with each entry.
+    let from = table::number(txn, key::DEDUPE_EXPIRED)?;
+    if before.saturating_sub(from) < EXPIRY_STEP_MS {
+        return Ok(());
+    }
     let bound = EXPIRED_PER_ENTRY.saturating_add(requests.saturating_mul(2));
-    for (order, _) in txn.range(Keyspace::DedupeOrder, &[], Some(&key::one(before)), bound)? {
+    let due = txn.range(
+        Keyspace::DedupeOrder,
+        &key::one(from),
+        Some(&key::one(before)),
+        bound,
+    )?;
+    let reached = match due.last() {
+        Some((last, _)) if due.len() == bound => key::number_at(last, 0).unwrap_or(from),
+        _ => before,
+    };
+    txn.put(Keyspace::Meta, key::DEDUPE_EXPIRED, key::one(reached));
+    for (order, _) in due {
         let at = order.slice(8.min(order.len())..);
         txn.remove(Keyspace::DedupeOrder, order);
         if is_mark(&at) {
@@ -235,17 +250,28 @@ fn move_mark(
             Bytes::new(),
         );
     }
-    let mark = MarkRow { below, lease_ms };
-    if known != Some(mark) {
-        table::write(txn, Keyspace::Dedupe, at, &mark);
-    }
-    let from = key::answer(&invocation.client, 0);
-    let to = key::answer(&invocation.client, below);
-    for (entry, value) in txn.range(Keyspace::Dedupe, &from, Some(&to), FREED_PER_REQUEST)? {
+    let from = known.map_or(0, |mark| mark.freed);
+    let first = key::answer(&invocation.client, from);
+    let last = key::answer(&invocation.client, below);
+    let mut removed = 0;
+    let mut freed = below;
+    for (entry, value) in txn.range(Keyspace::Dedupe, &first, Some(&last), FREED_PER_REQUEST)? {
         let row: DedupeRow = table::decode(Keyspace::Dedupe, &value)?;
+        removed += 1;
+        if removed == FREED_PER_REQUEST {
+            freed = key::sequence(&entry).map_or(from, |sequence| sequence + 1);
+        }
         txn.remove(Keyspace::DedupeOrder, key::expiry(row.lease_ms, &entry));
         txn.remove(Keyspace::Dedupe, entry);
         count.free()?;
+    }
+    let mark = MarkRow {
+        below,
+        lease_ms,
+        freed,
+    };
+    if known != Some(mark) {
+        table::write(txn, Keyspace::Dedupe, at, &mark);
     }
     Ok(below)
 }

@@ -8,6 +8,10 @@ use crate::ids::Id;
 pub(crate) const POSITION: &[u8] = b"position";
 /// The row of the limits in `Meta`.
 pub(crate) const LIMITS: &[u8] = b"limits";
+/// The number of leases that run, in `Meta`.
+pub(crate) const LEASE_COUNT: &[u8] = b"lease-count";
+/// The lease time below which no answer waits for its expiry, in `Meta`.
+pub(crate) const DEDUPE_EXPIRED: &[u8] = b"dedupe-expired";
 /// The number of dedupe entries in `Meta`.
 pub(crate) const DEDUPE_COUNT: &[u8] = b"dedupe-count";
 
@@ -98,6 +102,11 @@ pub(crate) fn answer(client: &[u8], sequence: u64) -> Vec<u8> {
     let mut key = self::client(client);
     key.extend_from_slice(&sequence.to_be_bytes());
     key
+}
+
+/// The sequence at the end of an answer's key.
+pub(crate) fn sequence(answer: &[u8]) -> Option<u64> {
+    answer.last_chunk().map(|bytes| u64::from_be_bytes(*bytes))
 }
 
 /// Key of a dedupe row in the order of expiry.

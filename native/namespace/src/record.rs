@@ -368,6 +368,9 @@ pub(crate) struct MarkRow {
     /// Lease time when it was last told.
     #[prost(uint64, tag = "2")]
     pub(crate) lease_ms: u64,
+    /// Below this number nothing is kept: a scan that began at 0 would pass every answer that was ever freed, again with each call.
+    #[prost(uint64, tag = "3")]
+    pub(crate) freed: u64,
 }
 
 impl OpenRow {

@@ -6,7 +6,9 @@ use crate::context::{Context, Ruled, refuse};
 use crate::ids::Id;
 use crate::key::{self, Place};
 use crate::name;
-use crate::record::{AllocationRow, BlockName, BlockRow, DeletedFileRow, FileRow, OpenRow};
+use crate::record::{
+    AllocationRow, BlockName, BlockRow, DeletedFileRow, FileRow, OpenRow, RenewalRow,
+};
 use crate::reply::{AppendStatus, Phase, Refusal, RefusalKind, WriterKind};
 use crate::resolve::{self, At};
 use crate::rows::{Keyspace, Rows, RowsError};
@@ -241,33 +243,64 @@ pub(crate) fn owner(
 /// An ordinary writer that is open at a name, if there is one.
 pub(crate) fn ordinary_at(rows: &dyn Rows, place: &Place) -> Result<Option<Session>, RowsError> {
     let prefix = key::open_name(place);
-    // At most one append session stands at a name, so an ordinary writer is among the first two.
-    for (row, _) in table::below(rows, Keyspace::OpenByName, &prefix, &prefix, 2)? {
-        let id = key::number_at(&row, prefix.len())
-            .ok_or_else(|| table::corrupt(Keyspace::OpenByName, "a key without a session"))?;
-        let open = table::open(rows, place.bucket, id)?.ok_or_else(|| {
-            table::corrupt(Keyspace::OpenByName, format!("session {id} is not open"))
-        })?;
-        if open.append.is_none() {
-            return Ok(Some(Session {
-                id,
-                open,
-                place: place.clone(),
-            }));
-        }
-    }
-    Ok(None)
+    let Some((row, _)) = table::below(rows, Keyspace::OpenByName, &prefix, &prefix, 1)?.pop()
+    else {
+        return Ok(None);
+    };
+    let id = key::number_at(&row, prefix.len())
+        .ok_or_else(|| table::corrupt(Keyspace::OpenByName, "a key without a session"))?;
+    let open = table::open(rows, place.bucket, id)?
+        .ok_or_else(|| table::corrupt(Keyspace::OpenByName, format!("session {id} is not open")))?;
+    Ok(Some(Session {
+        id,
+        open,
+        place: place.clone(),
+    }))
 }
 
 impl Context<'_, '_> {
-    /// Writes a session's row and the index by name.
+    /// Writes a session's row and, for an ordinary writer, the index by name. An append session is found by its file, which names
+    /// it; rows that came and went with each short append would only be in the way of the next look at the name.
     pub(crate) fn put_session(&mut self, session: &Session) {
         table::put_open(self.txn, session.id, &session.open);
-        self.txn.put(
-            Keyspace::OpenByName,
-            key::open_by_name(&session.place, session.id),
-            Vec::new(),
-        );
+        if session.open.append.is_none() {
+            self.txn.put(
+                Keyspace::OpenByName,
+                key::open_by_name(&session.place, session.id),
+                Vec::new(),
+            );
+        }
+    }
+
+    fn remove_name(&mut self, id: Id, open: &OpenRow, place: &Place) {
+        if open.append.is_none() {
+            self.txn
+                .remove(Keyspace::OpenByName, key::open_by_name(place, id));
+        }
+    }
+
+    /// Starts the lease of a new append session.
+    pub(crate) fn put_lease(&mut self, bucket: Id, id: Id) -> Ruled<()> {
+        let lease = RenewalRow {
+            last_renewed_ms: self.lease_ms,
+            renewals: 0,
+        };
+        table::write(self.txn, Keyspace::Renewals, key::two(bucket, id), &lease);
+        let leases = table::leases(self.txn)?.saturating_add(1);
+        table::put_leases(self.txn, leases);
+        Ok(())
+    }
+
+    fn remove_lease(&mut self, bucket: Id, id: Id) -> Ruled<()> {
+        if table::renewal(self.txn, bucket, id)?.is_none() {
+            return Ok(());
+        }
+        self.txn.remove(Keyspace::Renewals, key::two(bucket, id));
+        let leases = table::leases(self.txn)?.checked_sub(1).ok_or_else(|| {
+            table::corrupt(Keyspace::Meta, "there are more leases than were counted")
+        })?;
+        table::put_leases(self.txn, leases);
+        Ok(())
     }
 
     /// Moves a session with its file.
@@ -278,8 +311,7 @@ impl Context<'_, '_> {
         if Place::from(open.place.clone()) != *from {
             return Ok(());
         }
-        self.txn
-            .remove(Keyspace::OpenByName, key::open_by_name(from, id));
+        self.remove_name(id, &open, from);
         open.place = to.into();
         self.put_session(&Session {
             id,
@@ -294,11 +326,8 @@ impl Context<'_, '_> {
         let Some(mut open) = table::open(self.txn, bucket, id)? else {
             return Ok(());
         };
-        self.txn.remove(
-            Keyspace::OpenByName,
-            key::open_by_name(&open.place.clone().into(), id),
-        );
-        self.txn.remove(Keyspace::Renewals, key::two(bucket, id));
+        self.remove_name(id, &open, &open.place.clone().into());
+        self.remove_lease(bucket, id)?;
         open.phase = Phase::Invalidated as i32;
         table::put_open(self.txn, id, &open);
         Ok(())
@@ -309,12 +338,8 @@ impl Context<'_, '_> {
         let bucket = session.place.bucket;
         self.txn
             .remove(Keyspace::Open, key::two(bucket, session.id));
-        self.txn.remove(
-            Keyspace::OpenByName,
-            key::open_by_name(&session.place, session.id),
-        );
-        self.txn
-            .remove(Keyspace::Renewals, key::two(bucket, session.id));
+        self.remove_name(session.id, &session.open, &session.place);
+        self.remove_lease(bucket, session.id)?;
         let prefix = key::two(bucket, session.id);
         let mut unused = Vec::new();
         for (row, value) in table::below(

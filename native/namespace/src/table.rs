@@ -183,6 +183,22 @@ pub(crate) fn renewal(
     read(rows, Keyspace::Renewals, &key::two(bucket, session))
 }
 
+/// How many leases run. Counted, because looking for one among rows that come and go passes every one that went.
+pub(crate) fn leases(rows: &dyn Rows) -> Result<u64, RowsError> {
+    number(rows, key::LEASE_COUNT)
+}
+
+pub(crate) fn put_leases(txn: &mut Txn<'_>, leases: u64) {
+    txn.put(Keyspace::Meta, key::LEASE_COUNT, key::one(leases));
+}
+
+/// A number in the meta rows; 0 when it was never written.
+pub(crate) fn number(rows: &dyn Rows, key: &'static [u8]) -> Result<u64, RowsError> {
+    rows.get(Keyspace::Meta, key)?
+        .map_or(Some(0), |value| crate::key::number_at(&value, 0))
+        .ok_or_else(|| corrupt(Keyspace::Meta, "a number that does not decode"))
+}
+
 pub(crate) fn holder(rows: &dyn Rows, number: u32) -> Result<Option<Holder>, RowsError> {
     read(rows, Keyspace::Holders, &key::holder(number))
 }

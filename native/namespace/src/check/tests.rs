@@ -5,7 +5,7 @@ use crate::command::{CreateMode, PublishKind};
 use crate::rows::Change;
 use crate::testing::{MemoryRows, World, block, publish};
 
-/// A directory with a closed file of two blocks, and a file that an append session has synced.
+/// A directory with a closed file of two blocks, a file that an append session has synced, and an ordinary writer.
 fn world() -> World {
     let mut world = World::fso();
     world.mkdir("d").unwrap();
@@ -18,6 +18,7 @@ fn world() -> World {
         100,
         vec![block(&given, 100)],
     ));
+    world.open("ordinary");
     world
 }
 

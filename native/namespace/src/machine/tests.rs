@@ -1,6 +1,7 @@
 use super::*;
-use crate::command::{CreateMode, Holder, Stamp};
-use crate::testing::{MemoryRows, World, append, mkdir};
+use crate::command::{CreateMode, Holder, PublishKind, Stamp};
+use crate::reply::Answer;
+use crate::testing::{MarkedRows, MemoryRows, World, append, block, mkdir, publish};
 
 #[test]
 fn a_fresh_store_starts_with_the_starting_limits() {
@@ -208,4 +209,55 @@ fn an_epoch_that_does_not_fit_an_id_stops_the_machine() {
             .apply(&world.rows, 1, position.index + 1, &entry)
             .is_err()
     );
+}
+
+/// What commands cost must not grow with what came and went before: a scan that begins in front of removed rows passes them all.
+#[test]
+fn the_ten_thousandth_append_meets_no_more_rows_than_the_first() {
+    let mut world = World::fso();
+    let mut rows = MarkedRows::default();
+    let mut machine = Machine::open(&rows).unwrap();
+    let (mut index, mut lease_ms) = (0, 0);
+    let mut run = |rows: &mut MarkedRows, mut request: Request| {
+        index += 1;
+        lease_ms += 500;
+        let sequence = request.invocation.as_ref().map(|call| call.sequence);
+        request.answered_below = sequence.filter(|sequence| sequence % 2 == 0);
+        let stamp = Stamp {
+            lease_ms,
+            wall_ms: lease_ms,
+        };
+        let entry = Entry {
+            stamp,
+            requests: vec![request],
+        };
+        let applied = machine.apply(rows, 1, index, &entry).unwrap();
+        rows.apply(applied.changes);
+        assert!(crate::read::any_session(rows).is_ok());
+        applied.outcomes.into_iter().next().unwrap().unwrap()
+    };
+    for entry in std::mem::take(&mut world.log) {
+        for request in entry.requests {
+            run(&mut rows, request);
+        }
+    }
+    rows.met();
+    let mut met = Vec::new();
+    for cycle in 1..=10_000u64 {
+        let admission = world.request(append("f", CreateMode::IfMissing));
+        let Some(Answer::Admitted(admitted)) = run(&mut rows, admission).answer else {
+            panic!("cycle {cycle} was not admitted");
+        };
+        let close = world.request(publish(
+            admitted.handle,
+            PublishKind::Close,
+            cycle,
+            vec![block(&admitted.blocks[0], 1)],
+        ));
+        run(&mut rows, close);
+        met.push(rows.met());
+    }
+    let first: u64 = met[..1_000].iter().sum();
+    let last: u64 = met[9_000..].iter().sum();
+    assert!(last <= first * 2, "{last} rows and marks, at first {first}");
 }

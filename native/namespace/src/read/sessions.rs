@@ -177,5 +177,5 @@ pub fn open_files(
 /// # Errors
 /// [`RowsError`] when the store fails.
 pub fn any_session(rows: &dyn Rows) -> Result<bool, RowsError> {
-    Ok(!rows.range(Keyspace::Renewals, &[], None, 1)?.is_empty())
+    Ok(table::leases(rows)? > 0)
 }

@@ -3,7 +3,7 @@
 mod rows;
 mod world;
 
-pub(crate) use rows::MemoryRows;
+pub(crate) use rows::{MarkedRows, MemoryRows};
 pub(crate) use world::{
     World, allocate, append, block, commit, delete, mkdir, new_bucket, open_key, path, publish,
     rename,

@@ -64,3 +64,49 @@ impl Rows for MemoryRows {
             .collect())
     }
 }
+
+/// Rows that keep a mark where a row was removed, as a log-structured store does until it compacts, and count what a scan meets.
+#[derive(Debug, Default)]
+pub(crate) struct MarkedRows {
+    rows: BTreeMap<(Keyspace, Bytes), Option<Bytes>>,
+    met: std::cell::Cell<u64>,
+}
+
+impl MarkedRows {
+    pub(crate) fn apply(&mut self, changes: Vec<Change>) {
+        for change in changes {
+            self.rows
+                .insert((change.keyspace, change.key), change.value);
+        }
+    }
+
+    /// Rows and marks that scans have met since the last call.
+    pub(crate) fn met(&self) -> u64 {
+        self.met.take()
+    }
+}
+
+impl Rows for MarkedRows {
+    fn get(&self, keyspace: Keyspace, key: &[u8]) -> Result<Option<Bytes>, RowsError> {
+        let row = self.rows.get(&(keyspace, Bytes::copy_from_slice(key)));
+        Ok(row.cloned().flatten())
+    }
+
+    fn range(
+        &self,
+        keyspace: Keyspace,
+        from: &[u8],
+        to: Option<&[u8]>,
+        limit: usize,
+    ) -> Result<Vec<(Bytes, Bytes)>, RowsError> {
+        let from = (keyspace, Bytes::copy_from_slice(from));
+        Ok(self
+            .rows
+            .range(from..)
+            .take_while(|((of, key), _)| *of == keyspace && to.is_none_or(|to| key.as_ref() < to))
+            .inspect(|_| self.met.set(self.met.get() + 1))
+            .filter_map(|((_, key), value)| Some((key.clone(), value.clone()?)))
+            .take(limit)
+            .collect())
+    }
+}
