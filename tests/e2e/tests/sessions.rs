@@ -356,3 +356,40 @@ async fn renaming_into_follows_the_rules_of_hadoop() {
         assert_eq!(get(&fs, &path("moved/dir/taken")).await, b"t");
     }
 }
+
+#[tokio::test]
+async fn an_overwrite_that_is_given_up_leaves_the_file_to_others() {
+    let (_server, fs) = fso().await;
+    let file = path("f");
+    put(&fs, &file, b"old").await;
+    let over = CreateOptions::default();
+
+    let stream = fs.create(&file, &over).await.unwrap();
+    stream.write(b"never").await.unwrap();
+    stream.abort(PATIENCE).await;
+    append(&fs, &file, b" and appended").await;
+    assert_eq!(get(&fs, &file).await, b"old and appended");
+
+    // What a sync has published stays.
+    let stream = fs.create(&file, &over).await.unwrap();
+    stream.write(b"new").await.unwrap();
+    stream.hsync().await.unwrap();
+    stream.write(b"never").await.unwrap();
+    stream.abort(PATIENCE).await;
+    append(&fs, &file, b"er").await;
+    assert_eq!(get(&fs, &file).await, b"newer");
+}
+
+#[tokio::test]
+async fn an_overwrite_goes_where_its_directory_goes() {
+    let (_server, fs) = fso().await;
+    put(&fs, &path("d/f"), b"old").await;
+    let stream = fs
+        .create(&path("d/f"), &CreateOptions::default())
+        .await
+        .unwrap();
+    fs.rename(&path("d"), &path("e")).await.unwrap();
+    stream.write(b"new").await.unwrap();
+    stream.close().await.unwrap();
+    assert_eq!(get(&fs, &path("e/f")).await, b"new");
+}

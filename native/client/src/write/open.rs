@@ -213,7 +213,13 @@ fn admitted_stream(
         ));
     }
     let session = if admitted.ordinary() {
-        Session::ordinary(Arc::clone(fs), path.clone(), handle.session, &info)
+        Session::ordinary(
+            Arc::clone(fs),
+            path.clone(),
+            handle.session,
+            Some(handle),
+            &info,
+        )
     } else {
         let soft_limit = admitted.soft_limit_ms.map(std::time::Duration::from_millis);
         let lease = fs.renewer.keep(handle, soft_limit)?;
@@ -253,7 +259,13 @@ async fn open_ordinary(
         ));
     }
     let fresh = fresh_blocks(&opened);
-    let session = Session::ordinary(Arc::clone(fs.shared()), path.clone(), opened.id(), &info);
+    let session = Session::ordinary(
+        Arc::clone(fs.shared()),
+        path.clone(),
+        opened.id(),
+        None,
+        &info,
+    );
     let features = om.features();
     let allowed = fs.config().expand(HSYNC_ENABLED)?.as_deref() == Some("true");
     let can_sync = features.knows_append() || (allowed && features.om_version >= HSYNC_SINCE);

@@ -38,8 +38,12 @@ pub(super) enum Publication {
 pub(super) enum Writer {
     /// An append session: addressed by its handle, renewed by the renewer.
     Append(Arc<Lease>),
-    /// Ozone's ordinary writer: addressed by client id and path.
-    Ordinary(u64),
+    /// Ozone's ordinary writer: addressed by client id and path, and by its handle where the server gave one. With a handle it
+    /// is found wherever its parents are by now, and can be ended.
+    Ordinary {
+        id: u64,
+        handle: Option<SessionHandle>,
+    },
 }
 
 #[derive(Debug)]
@@ -70,12 +74,18 @@ impl Session {
         }
     }
 
-    pub(super) fn ordinary(fs: Arc<Shared>, path: FsPath, id: u64, info: &KeyInfo) -> Session {
+    pub(super) fn ordinary(
+        fs: Arc<Shared>,
+        path: FsPath,
+        id: u64,
+        handle: Option<SessionHandle>,
+        info: &KeyInfo,
+    ) -> Session {
         Session {
             args: writer_args(&path, info),
             fs,
             path,
-            writer: Writer::Ordinary(id),
+            writer: Writer::Ordinary { id, handle },
             start: 0,
         }
     }
@@ -83,14 +93,14 @@ impl Session {
     pub(super) fn id(&self) -> u64 {
         match &self.writer {
             Writer::Append(lease) => lease.handle.session,
-            Writer::Ordinary(id) => *id,
+            Writer::Ordinary { id, .. } => *id,
         }
     }
 
     pub(super) fn handle(&self) -> Option<SessionHandle> {
         match &self.writer {
             Writer::Append(lease) => Some(lease.handle),
-            Writer::Ordinary(_) => None,
+            Writer::Ordinary { .. } => None,
         }
     }
 
@@ -102,12 +112,21 @@ impl Session {
     pub(super) fn check(&self) -> Result<()> {
         match &self.writer {
             Writer::Append(lease) => lease.check(),
-            Writer::Ordinary(_) => Ok(()),
+            Writer::Ordinary { .. } => Ok(()),
         }
     }
 
     fn wire_handle(&self) -> Option<append_wire::om::AppendHandle> {
-        self.handle().map(from_wire::to_handle)
+        let handle = match &self.writer {
+            Writer::Append(lease) => Some(lease.handle),
+            Writer::Ordinary { handle, .. } => *handle,
+        };
+        handle.map(from_wire::to_handle)
+    }
+
+    /// Whether the server can be told that the writer ends without more.
+    pub(super) fn can_end(&self) -> bool {
+        self.wire_handle().is_some()
     }
 
     /// Gets a block on datanodes other than these.
@@ -174,7 +193,7 @@ impl Session {
         Ok(())
     }
 
-    /// Deletes what this session created, wherever it is now.
+    /// Deletes what this session created, wherever it is now; of an ordinary writer that has published nothing, the writer.
     pub(super) async fn delete_created(&self) -> Result<()> {
         let mut request = self.fs.om.request(Type::DeleteKey);
         request.delete_key_request = Some(Box::new(DeleteKeyRequest {

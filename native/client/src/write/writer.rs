@@ -86,6 +86,8 @@ pub(super) struct Writer {
     published: Published,
     /// The publication that was tried last, while nobody knows whether the OM has it.
     tried: Option<Tried>,
+    /// What an ordinary writer published last: its list is always whole.
+    told: Option<Tried>,
     excluded: Vec<String>,
     trouble: Option<Trouble>,
 }
@@ -115,6 +117,7 @@ impl Writer {
             held: 0,
             buffer: BytesMut::new(),
             tried: None,
+            told: None,
             excluded: Vec::new(),
             trouble: None,
         }
@@ -180,13 +183,14 @@ impl Writer {
         self.session.let_go();
         self.chunks.clear();
         self.block = None;
-        if !self.session.is_append() {
+        if !self.session.can_end() {
             // Ozone's ordinary writers are cleaned up by the server.
             return Ok(());
         }
-        let (blocks, length) = match self.tried.take() {
+        let (blocks, length) = match self.tried.take().or(self.told.take()) {
             Some(tried) => (tried.blocks, tried.length),
-            None => (Vec::new(), self.published.length),
+            None if self.session.is_append() => (Vec::new(), self.published.length),
+            None => return self.session.delete_created().await,
         };
         self.session
             .publish(&blocks, length, Publication::Close)
@@ -215,7 +219,8 @@ impl Writer {
             }
             return Err(error);
         }
-        self.tried = None;
+        let tried = self.tried.take();
+        self.told = tried.filter(|_| !self.session.is_append());
         self.published = Published {
             length,
             blocks: blocks.len(),
