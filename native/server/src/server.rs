@@ -259,6 +259,7 @@ async fn open(options: &Options) -> Result<(Datanode, Arc<LocalConsensus>), Star
     let consensus = options.consensus.clone();
     let store = StoreOptions {
         on_fatal: Some(Arc::clone(&consensus.on_fatal)),
+        roll_bytes: options.container_bytes,
         ..StoreOptions::default()
     };
     tokio::task::spawn_blocking(move || {

@@ -36,6 +36,11 @@ impl Options {
             (keys::DEDUPE_MAX, limits.dedupe_max.to_string()),
             (keys::RENEW_BATCH, limits.max_renew_batch.to_string()),
             (keys::FRAME_BYTES, self.rpc.frame_bytes.to_string()),
+            (
+                keys::SEGMENT_BYTES,
+                self.consensus.segment_bytes.to_string(),
+            ),
+            (keys::CONTAINER_BYTES, self.container_bytes.to_string()),
             (keys::CALLS, self.rpc.calls_per_connection.to_string()),
             (keys::CONNECTIONS, self.rpc.connections.to_string()),
         ] {

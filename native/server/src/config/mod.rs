@@ -45,6 +45,10 @@ pub mod keys {
     pub const DEDUPE_MAX: &str = "libappend.om.retry.entries.max";
     /// Sessions in one renewal at most.
     pub const RENEW_BATCH: &str = "libappend.om.lease.renew.batch.max";
+    /// Bytes after which the log begins a new file.
+    pub const SEGMENT_BYTES: &str = "libappend.om.log.segment.bytes";
+    /// Bytes after which the datanode begins a new container file.
+    pub const CONTAINER_BYTES: &str = "libappend.datanode.container.bytes";
     /// Calls of one connection in flight.
     pub const CALLS: &str = "libappend.rpc.calls.per.connection";
     /// Connections at once.
@@ -160,6 +164,8 @@ pub struct Options {
     pub rpc: RpcLimits,
     /// Settings of log, rows and checkpoints. Its `on_fatal` is also called when the datanode can promise nothing any more.
     pub consensus: consensus::Options,
+    /// Bytes after which the datanode begins a new container file.
+    pub container_bytes: u64,
     given: BTreeMap<String, String>,
 }
 
@@ -181,6 +187,7 @@ impl Options {
                 on_fatal: Arc::new(end_process),
                 ..consensus::Options::default()
             },
+            container_bytes: append_datanode::StoreOptions::default().roll_bytes,
             given: BTreeMap::new(),
         }
     }
@@ -268,6 +275,12 @@ impl Options {
                     return Err(format!("at most {MAX_FRAME_BYTES} bytes"));
                 }
                 self.rpc.frame_bytes = bytes;
+            }
+            keys::SEGMENT_BYTES => {
+                self.consensus.segment_bytes = value::positive(value::bytes(value)?)?;
+            }
+            keys::CONTAINER_BYTES => {
+                self.container_bytes = value::positive(value::bytes(value)?)?;
             }
             keys::CALLS => self.rpc.calls_per_connection = value::narrow(value::count(value)?)?,
             keys::CONNECTIONS => self.rpc.connections = value::narrow(value::count(value)?)?,

@@ -161,6 +161,8 @@ fn what_is_in_force_is_shown_without_secrets() {
         ("10000ms", "site")
     );
     assert_eq!(of(keys::APPEND_ENABLED).resource, "default");
+    assert_eq!(of(keys::SEGMENT_BYTES).value, (64 << 20).to_string());
+    assert_eq!(of(keys::CONTAINER_BYTES).value, (1 << 30).to_string());
     assert_eq!(of("ozone.s3.secret.storage").value, REDACTED);
     assert_eq!(of("some.other.key").value, "shown");
 }

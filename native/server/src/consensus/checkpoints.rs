@@ -171,6 +171,8 @@ impl Checkpoints {
             }
             let oldest = self.stored.remove(0);
             files::remove(&oldest.path).map_err(failed("removing", &oldest.path))?;
+            // The log is cut next: one that a power cut brings back could not be replayed from, and would count as one of the two.
+            sync_dir(&self.dir).map_err(failed("syncing", &self.dir))?;
         }
         Ok(())
     }

@@ -61,6 +61,9 @@ impl Server {
             .arg("--data")
             .arg(data)
             .args(["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"])
+            // Small files, so that they are changed, cut and removed.
+            .args(["-D", "libappend.om.log.segment.bytes=8KB"])
+            .args(["-D", "libappend.datanode.container.bytes=256KB"])
             .env("APPEND_LOG", "warn")
             .env_remove("HADOOP_CONF_DIR")
             .stdout(Stdio::piped())
