@@ -11,7 +11,7 @@ use super::show;
 
 #[derive(Debug, Args)]
 pub(crate) struct LofArgs {
-    /// List below this path: the root, a bucket or deeper; may be a URI with the server
+    /// List below this path: the root or a bucket; may be a URI with the server
     #[arg(default_value = "/")]
     path: String,
     /// Print JSON
