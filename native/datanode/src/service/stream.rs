@@ -103,7 +103,16 @@ async fn serve(
         finalize_block(shared, request).await
     } else {
         let done = shared
-            .on_disk(move |store| execute(store, &request, kind))
+            .on_disk(move |store| {
+                let answer = execute(store, &request, kind);
+                if let Ok(Answer {
+                    after: Some(at), ..
+                }) = &answer
+                {
+                    store.sync(*at);
+                }
+                answer
+            })
             .await;
         done.unwrap_or_else(Err)
     };

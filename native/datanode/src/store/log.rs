@@ -7,7 +7,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use tokio::sync::watch;
@@ -27,6 +27,9 @@ const BACKGROUND_SYNC_BYTES: u64 = 32 << 20;
 
 /// Payloads up to this length are copied behind their header and written with one call.
 const COPY_LIMIT: usize = 128 << 10;
+
+/// Unsynced bytes up to which whoever committed syncs by itself: more take so long that its stream should go on meanwhile.
+const SYNC_HERE_BYTES: u64 = 256 << 10;
 
 /// Called once, from any thread, when the store can promise nothing any more, before anybody who waits
 /// is told. The process should end. The hook must not call the store.
@@ -81,6 +84,8 @@ pub(crate) struct Log {
     config: LogConfig,
     pub(crate) files: Files,
     active: Mutex<Active>,
+    /// Held by who syncs.
+    syncing: Mutex<()>,
     wanted: Mutex<Wanted>,
     wake: Condvar,
     state: watch::Sender<SyncState>,
@@ -99,6 +104,7 @@ impl Log {
             config,
             files,
             active: Mutex::new(active),
+            syncing: Mutex::default(),
             wanted: Mutex::new(Wanted {
                 position: durable,
                 stop: false,
@@ -241,6 +247,23 @@ impl Log {
         }
     }
 
+    /// Begins to make everything up to `position` durable, and is done with it if nobody syncs and little is
+    /// to be synced: two changes of threads take longer than all else of a small commit but the disk.
+    pub(crate) fn sync(&self, position: Position) {
+        let little = {
+            let active = lock(&self.active);
+            active.end - active.durable <= SYNC_HERE_BYTES
+        };
+        let turn = match self.syncing.try_lock() {
+            Ok(turn) if little => turn,
+            _ => return self.request(position),
+        };
+        if self.durable_now() < position && self.check().is_ok() {
+            // Whoever waits for the position learns of a failure.
+            let _ = self.sync_holding(turn);
+        }
+    }
+
     /// Up to where the log is durable.
     pub(crate) fn durable_now(&self) -> Position {
         self.state.borrow().durable
@@ -312,15 +335,8 @@ impl Log {
         });
     }
 
-    /// Body of the sync thread; ends when [`Log::stop`] is called, after a last sync, or when poisoned. Nobody
-    /// may wait for a thread that is gone, so a panic poisons too.
+    /// Body of the sync thread; ends when [`Log::stop`] is called, after a last sync, or when poisoned.
     pub(crate) fn sync_loop(&self) {
-        if catch_unwind(AssertUnwindSafe(|| self.sync_until_stopped())).is_err() {
-            self.poison("the sync thread panicked".to_owned());
-        }
-    }
-
-    fn sync_until_stopped(&self) {
         loop {
             let stop = {
                 let mut wanted = lock(&self.wanted);
@@ -332,7 +348,8 @@ impl Log {
                 }
                 wanted.stop
             };
-            if self.check().is_err() || self.sync_once().is_err() || stop {
+            let turn = lock(&self.syncing);
+            if self.check().is_err() || self.sync_holding(turn).is_err() || stop {
                 return;
             }
         }
@@ -342,6 +359,14 @@ impl Log {
     pub(crate) fn stop(&self) {
         lock(&self.wanted).stop = true;
         self.wake.notify_one();
+    }
+
+    /// Syncs what is written. Nobody may wait for a sync that never ends, so a panic poisons too.
+    fn sync_holding(&self, turn: MutexGuard<'_, ()>) -> Result<(), StoreError> {
+        let done = catch_unwind(AssertUnwindSafe(|| self.sync_once()))
+            .unwrap_or_else(|_| Err(self.poison("a sync panicked".to_owned())));
+        drop(turn);
+        done
     }
 
     fn sync_once(&self) -> Result<(), StoreError> {

@@ -228,6 +228,12 @@ impl Store {
         }
     }
 
+    /// Begins to make everything up to `at` durable, and blocks for that when nobody else is at it and little is
+    /// to be done. Whether it is durable, [`Store::durable`] tells.
+    pub fn sync(&self, at: Position) {
+        self.log.sync(at);
+    }
+
     /// Waits until everything up to `at` is durable.
     ///
     /// # Errors
@@ -348,7 +354,6 @@ impl Store {
         .encode_to_vec();
         let (record, at) = self.log.append(Kind::Commit, id, 0, &payload)?;
         block.commit(&self.digests, &plan, &put.metadata, record, at);
-        self.log.request(at);
         metrics::counter!("datanode_commits_total").increment(1);
         Ok(Committed {
             length: plan.length,

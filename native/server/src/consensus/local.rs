@@ -6,7 +6,7 @@ use super::restore::{Restored, restore};
 use super::rules::Rules;
 use super::shared::{Shared, Standing, lock};
 use super::stamp::Stamper;
-use super::threads::{self, guarded};
+use super::threads::{self, Applier, Pipeline, guarded};
 use super::{
     Barrier, CheckpointFailure, Consensus, OpenError, Options, Proposal, ProposeError, View, duties,
 };
@@ -91,17 +91,22 @@ impl LocalConsensus {
 
         let stamper = Stamper::new(standing.position.lease_ms, Instant::now());
         let (out, entries) = sync_channel(PIPELINE);
+        let applier = Arc::new(Applier::new(machine));
+        let pipeline = Pipeline {
+            applier: Arc::clone(&applier),
+            out,
+        };
         let consensus = Arc::new(LocalConsensus {
             shared: shared.clone(),
             threads: Mutex::default(),
         });
         let mut threads = lock(&consensus.threads);
         let write = consensus.spawn("append-log", move |shared| {
-            threads::write(shared, log, stamper, &out)
+            threads::write(shared, log, stamper, &pipeline)
         })?;
         threads.pipeline.push(write);
         let apply = consensus.spawn("append-apply", move |shared| {
-            threads::apply(shared, machine, &entries)
+            threads::apply(shared, &applier, &entries)
         })?;
         threads.pipeline.push(apply);
         threads.duties = Some(consensus.spawn("append-duties", duties::run)?);

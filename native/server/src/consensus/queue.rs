@@ -113,6 +113,11 @@ impl Queue {
         Ok(receiver)
     }
 
+    /// Whether no command waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().waiting.is_empty()
+    }
+
     /// Asks for the log to be cut.
     pub(crate) fn cut(&self, below: u64) {
         let mut state = self.lock();

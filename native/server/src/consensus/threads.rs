@@ -1,9 +1,10 @@
-//! The two threads of a proposal: one writes and syncs, one applies and answers. While one entry is applied the next is synced.
+//! The two threads of a proposal: one writes and syncs, one applies and answers. While one entry is applied the next is synced; an entry
+//! with nothing before and behind it is applied where it was synced.
 
 use super::ProposeError;
 use super::queue::{Answer, Waiting, Work};
 use super::rules::Rules;
-use super::shared::{Shared, Standing, gauge};
+use super::shared::{Shared, Standing, gauge, lock};
 use super::stamp::Stamper;
 use crate::log::{Kind, Log, LogError};
 use crate::store::Mark;
@@ -12,13 +13,16 @@ use append_namespace::rows::{Keyspace, RowsError};
 use bytes::Bytes;
 use prost::Message;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
+use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime};
 
 /// The term of a node that is alone.
 pub(crate) const TERM: u64 = 1;
+
+/// Commands in an entry that the log thread applies itself.
+const APPLIED_HERE: usize = 4;
 
 /// A durable entry on its way to be applied.
 pub(crate) struct Logged {
@@ -41,11 +45,11 @@ pub(crate) fn guarded(shared: &Shared, name: &str, body: impl FnOnce() -> Result
 }
 
 /// The log thread. Ends when the queue is closed and empty.
-pub(crate) fn write(
+pub(crate) fn write<R: Rules>(
     shared: &Arc<Shared>,
     mut log: Log,
     mut stamper: Stamper,
-    out: &SyncSender<Logged>,
+    pipeline: &Pipeline<R>,
 ) -> Result<(), Failure> {
     let mut quiet_since = Instant::now();
     loop {
@@ -102,15 +106,13 @@ pub(crate) fn write(
         log.sync().map_err(|error| error.to_string())?;
         metrics::histogram!("append_log_sync_seconds").record(started.elapsed().as_secs_f64());
         metrics::gauge!("append_log_bytes").set(gauge(log.bytes()));
-        if out
-            .send(Logged {
-                index,
-                bytes,
-                entry,
-                answers,
-            })
-            .is_err()
-        {
+        let logged = Logged {
+            index,
+            bytes,
+            entry,
+            answers,
+        };
+        if !pipeline.pass(shared, logged)? {
             // The thread that applies has failed and has said why; whoever waits learns that the outcome is unknown.
             return Ok(());
         }
@@ -142,10 +144,54 @@ fn refuse(answers: Vec<Answer>, reason: &str) {
 /// The thread that applies. Ends when the log thread has ended and everything logged is applied.
 pub(crate) fn apply<R: Rules>(
     shared: &Arc<Shared>,
-    mut machine: R,
+    applier: &Applier<R>,
     entries: &Receiver<Logged>,
 ) -> Result<(), Failure> {
     for logged in entries {
+        applier.apply(shared, logged)?;
+        applier.waiting.fetch_sub(1, Ordering::AcqRel);
+    }
+    Ok(())
+}
+
+/// Applies entries in their order, on whichever thread has the turn.
+pub(crate) struct Applier<R> {
+    machine: Mutex<R>,
+    /// Entries that were passed to the thread that applies and are not applied yet.
+    waiting: AtomicUsize,
+}
+
+/// The log thread's end of the pipeline.
+pub(crate) struct Pipeline<R> {
+    pub(crate) applier: Arc<Applier<R>>,
+    pub(crate) out: SyncSender<Logged>,
+}
+
+impl<R: Rules> Pipeline<R> {
+    /// Has an entry applied: here when it is small, everything before it is applied and nothing else waits to be logged, because then the
+    /// change to another thread would only take time; else by the thread that applies. Tells whether that thread is still there.
+    fn pass(&self, shared: &Shared, logged: Logged) -> Result<bool, Failure> {
+        let alone = logged.answers.len() <= APPLIED_HERE
+            && self.applier.waiting.load(Ordering::Acquire) == 0
+            && shared.queue.is_empty();
+        if alone {
+            return self.applier.apply(shared, logged).map(|()| true);
+        }
+        self.applier.waiting.fetch_add(1, Ordering::AcqRel);
+        Ok(self.out.send(logged).is_ok())
+    }
+}
+
+impl<R: Rules> Applier<R> {
+    pub(crate) fn new(machine: R) -> Applier<R> {
+        Applier {
+            machine: Mutex::new(machine),
+            waiting: AtomicUsize::new(0),
+        }
+    }
+
+    fn apply(&self, shared: &Shared, logged: Logged) -> Result<(), Failure> {
+        let mut machine = lock(&self.machine);
         let mark = Mark {
             term: TERM,
             index: logged.index,
@@ -184,8 +230,8 @@ pub(crate) fn apply<R: Rules>(
             let _ = answer.send(Ok::<_, ProposeError>(outcome));
         }
         shared.count_applied(logged.bytes);
+        Ok(())
     }
-    Ok(())
 }
 
 /// Remembers whether a lease runs.

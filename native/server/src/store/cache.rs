@@ -99,13 +99,17 @@ impl RowCache {
 
 impl Shard {
     fn insert(&mut self, key: Vec<u8>, entry: Entry, generation: usize) {
-        let size = OVERHEAD + key.len() + entry.row.as_ref().map_or(0, Bytes::len);
-        if self.bytes + size > generation {
+        let length = key.len();
+        let size = |entry: &Entry| OVERHEAD + length + entry.row.as_ref().map_or(0, Bytes::len);
+        if self.bytes + size(&entry) > generation {
             self.old = std::mem::take(&mut self.young);
             self.bytes = 0;
         }
-        self.bytes += size;
-        self.young.insert(key, entry);
+        self.bytes += size(&entry);
+        // A row that changes with every entry must not drive out the others.
+        if let Some(replaced) = self.young.insert(key, entry) {
+            self.bytes = self.bytes.saturating_sub(size(&replaced));
+        }
     }
 }
 
@@ -146,6 +150,20 @@ mod tests {
             cache.get(K, b"a", 7),
             Some(Some(Bytes::from_static(b"new")))
         );
+    }
+
+    #[test]
+    fn a_row_that_changes_often_takes_the_room_of_one() {
+        let cache = RowCache::new(SHARDS * 2 * 4_096);
+        for at in 0..8u8 {
+            cache.change(K, &[at], 1, Some(Bytes::from_static(b"kept")));
+        }
+        for version in 2..10_000 {
+            cache.change(K, b"hot", version, Some(Bytes::from_static(b"changed")));
+        }
+        for at in 0..8u8 {
+            assert!(cache.get(K, &[at], 10_000).is_some());
+        }
     }
 
     #[test]

@@ -323,6 +323,7 @@ fn a_sync_thread_that_panics_leaves_nobody_waiting() {
         .unwrap();
     let waited = wait(store.durable(done.at));
     assert!(matches!(waited, Err(StoreError::Poisoned(_))));
+    store.sync(done.at);
     assert!(matches!(wait(store.failed()), StoreError::Poisoned(_)));
 }
 
