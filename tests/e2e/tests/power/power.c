@@ -39,9 +39,19 @@ static uint64_t seen[SITES];
 
 /* Files that were made under a temporary name: the crate tempfile renames them by a system call of its own, which is noticed later. */
 static struct { ino_t number; char path[256]; } temporary[TEMPORARY];
-/* SIGUSR1: end before the next change, never between a change and its record. */
-static volatile sig_atomic_t dying;
-static void on_signal(int number) { (void)number; dying = 1; }
+/* SIGUSR1: end before the next change, never between a change and its record. SIGUSR2: end before the next fsync of a file, with all
+ * that it would have covered; SIGHUP and SIGWINCH: before the next one of the log's folder and of the containers'. */
+static volatile sig_atomic_t dying, dying_at_sync;
+static void on_signal(int number) { if (number == SIGUSR1) dying = 1; else dying_at_sync = number; }
+
+static int ends_at(const char *name, int folder) {
+    switch (dying_at_sync) {
+    case SIGUSR2: return !folder;
+    case SIGHUP: return folder && strcmp(name, "om/log") == 0;
+    case SIGWINCH: return folder && strcmp(name, "blocks/containers") == 0;
+    default: return 0;
+    }
+}
 
 static int first_object(struct dl_phdr_info *info, size_t size, void *data) {
     (void)size; (void)data;
@@ -74,6 +84,9 @@ __attribute__((constructor)) static void begin(void) {
     if (journal < 0 || sites < 0) abort();
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigaction(SIGUSR1, &action, NULL);
+    sigaction(SIGUSR2, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+    sigaction(SIGWINCH, &action, NULL);
 }
 
 
@@ -417,8 +430,9 @@ static int sync_as(int fd, long call) {
     const char *name;
     if (quick) return 0;
     if (!tracked(fd, &st, path, &name)) return (int)syscall(call, fd);
-    lock();
     int folder = S_ISDIR(st.st_mode);
+    if (ends_at(name, folder)) dying = 1;
+    lock();
     if (!folder) notice_rename(st.st_ino, name);
     record(folder ? SYNC_DIR : SYNC, site_of(name, folder), st.st_ino, 0, name, NULL, 0, 0);
     unlock();

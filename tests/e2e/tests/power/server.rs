@@ -53,6 +53,7 @@ impl Server {
         data: &Path,
         shim: &Shim,
         recorded: bool,
+        listen: &str,
         errors: &Path,
     ) -> Result<Server, String> {
         let mut command = Command::new(binary());
@@ -60,10 +61,10 @@ impl Server {
             .arg("serve")
             .arg("--data")
             .arg(data)
-            .args(["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0"])
+            .args(["--listen", listen, "--http", "127.0.0.1:0"])
             // Small files, so that they are changed, cut and removed.
-            .args(["-D", "libappend.om.log.segment.bytes=8KB"])
-            .args(["-D", "libappend.datanode.container.bytes=256KB"])
+            .args(["-D", "libappend.om.log.segment.bytes=2KB"])
+            .args(["-D", "libappend.datanode.container.bytes=64KB"])
             .env("APPEND_LOG", "warn")
             .env_remove("HADOOP_CONF_DIR")
             .stdout(Stdio::piped())
@@ -115,9 +116,22 @@ impl Server {
     }
 
     /// Ends it between two changes of the disk, as a kill would, but with the journal whole.
-    pub(crate) fn end_between_changes(&mut self) {
+    /// With a signal's name it ends where an fsync was about to cover something; the shim says of what.
+    pub(crate) fn end_between_changes(&mut self, at: Option<&str>) {
+        let pid = self.child.id().to_string();
+        if let Some(signal) = at {
+            let signalled = Command::new("kill").args(["-s", signal, &pid]).status();
+            assert!(signalled.unwrap().success());
+            let deadline = Instant::now() + Duration::from_secs(10);
+            while Instant::now() < deadline && self.child.try_wait().unwrap().is_none() {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+        if self.child.try_wait().unwrap().is_some() {
+            return;
+        }
         let signalled = Command::new("kill")
-            .args(["-s", "USR1", &self.child.id().to_string()])
+            .args(["-s", "USR1", &pid])
             .status()
             .unwrap();
         assert!(signalled.success());

@@ -30,7 +30,7 @@ impl Site {
                 let names: Vec<&str> = text
                     .lines()
                     .step_by(2)
-                    .filter(|name| !name.starts_with("std::") && !name.starts_with("core::"))
+                    .filter(|name| !name.contains("std::") && !name.starts_with("core::"))
                     .take(4)
                     .collect();
                 names.join(" < ")
