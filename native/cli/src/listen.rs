@@ -4,7 +4,7 @@ use std::io::{self, Write, stdout};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::process::ExitCode;
 
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Reads `HOST:PORT`; a name is looked up, and its first address taken.
@@ -25,7 +25,7 @@ pub(crate) fn run<E: std::fmt::Display>(
     what: &str,
     serving: impl Future<Output = Result<(), E>>,
 ) -> ExitCode {
-    let runtime = match Runtime::new() {
+    let runtime = match runtime() {
         Ok(runtime) => runtime,
         Err(error) => return failed(what, &error),
     };
@@ -33,6 +33,16 @@ pub(crate) fn run<E: std::fmt::Display>(
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => failed(what, &error),
     }
+}
+
+/// Workers for half of the cores: the others are for the threads that log, apply and sync, and for clients on the same machine. A
+/// worker more costs each small call a change of threads.
+fn runtime() -> std::io::Result<Runtime> {
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    Builder::new_multi_thread()
+        .worker_threads(cores.div_ceil(2))
+        .enable_all()
+        .build()
 }
 
 /// Reports why a server did not start or go on.
