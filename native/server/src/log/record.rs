@@ -1,21 +1,25 @@
 //! One record, byte by byte.
 //!
 //! ```text
-//! 0   length of the payload   u32, little endian like everything here
-//! 4   crc32c                  u32, of all bytes behind it, with the length before them
-//! 8   term                    u64
-//! 16  index                   u64
-//! 24  durable                 u64, the highest index known to be fsynced when this was written
-//! 32  kind                    u8
-//! 33  payload
+//! 0   crc32c of the header    u32, little endian like everything here; of the segment's nonce and the bytes from 4 to 37
+//! 4   crc32c of the payload   u32
+//! 8   length of the payload   u32
+//! 12  term                    u64
+//! 20  index                   u64
+//! 28  durable                 u64, the highest index known to be fsynced when this was written
+//! 36  kind                    u8
+//! 37  payload
 //! ```
+//!
+//! The nonce keeps bytes that a client sent from ever being taken for a record of the log that they stand in, and a header has a checksum
+//! of its own so that looking for records in bytes that are none costs nothing, whatever they are.
 
 use super::LogError;
 use bytes::{Buf, BufMut, Bytes};
 use crc_fast::{CrcAlgorithm, Digest};
 
 /// Bytes before the payload.
-pub(crate) const HEADER: usize = 33;
+pub(crate) const HEADER: usize = 37;
 
 /// Bytes of payload that one record may have.
 pub const MAX_PAYLOAD: usize = 64 << 20;
@@ -61,21 +65,60 @@ pub(crate) enum Found {
     End,
     /// Bytes that are no record, and why.
     Bad(String),
+    /// A good record of a kind that a newer version writes.
+    Unknown(u8),
 }
 
-fn checksum(length: u32, behind: &[u8]) -> u32 {
+/// A record without its payload.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Header {
+    payload_sum: u32,
+    length: usize,
+    term: u64,
+    /// See [`Record::index`].
+    pub(crate) index: u64,
+    /// See [`Record::durable`].
+    pub(crate) durable: u64,
+    kind: u8,
+}
+
+fn crc(parts: &[&[u8]]) -> u32 {
     let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
-    digest.update(&length.to_le_bytes());
-    digest.update(behind);
+    for part in parts {
+        digest.update(part);
+    }
     u32::try_from(digest.finalize()).unwrap_or_default()
 }
 
+fn header_sum(nonce: u64, header: &[u8]) -> u32 {
+    crc(&[&nonce.to_le_bytes(), header])
+}
+
+impl Header {
+    /// The header at the beginning of `bytes`, if there is one of the segment with `nonce`.
+    pub(crate) fn decode(bytes: &[u8], nonce: u64) -> Option<Header> {
+        let header = bytes.get(..HEADER)?;
+        let mut fields = header;
+        if fields.get_u32_le() != header_sum(nonce, &header[4..]) {
+            return None;
+        }
+        Some(Header {
+            payload_sum: fields.get_u32_le(),
+            length: usize::try_from(fields.get_u32_le()).ok()?,
+            term: fields.get_u64_le(),
+            index: fields.get_u64_le(),
+            durable: fields.get_u64_le(),
+            kind: fields.get_u8(),
+        })
+    }
+}
+
 impl Record {
-    /// Writes the record behind what `out` holds.
+    /// Writes the record behind what `out` holds, as it stands in the segment with `nonce`.
     ///
     /// # Errors
     /// [`LogError::TooLarge`].
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) -> Result<(), LogError> {
+    pub(crate) fn encode(&self, nonce: u64, out: &mut Vec<u8>) -> Result<(), LogError> {
         let length = u32::try_from(self.payload.len())
             .ok()
             .filter(|_| self.payload.len() <= MAX_PAYLOAD)
@@ -83,66 +126,54 @@ impl Record {
                 bytes: self.payload.len(),
             })?;
         let start = out.len();
-        out.put_u32_le(length);
         out.put_u32_le(0);
+        out.put_u32_le(crc(&[&self.payload]));
+        out.put_u32_le(length);
         out.put_u64_le(self.term);
         out.put_u64_le(self.index);
         out.put_u64_le(self.durable);
         out.put_u8(self.kind as u8);
+        let sum = header_sum(nonce, &out[start + 4..]);
+        out[start..start + 4].copy_from_slice(&sum.to_le_bytes());
         out.put_slice(&self.payload);
-        let sum = checksum(length, &out[start + 8..]);
-        out[start + 4..start + 8].copy_from_slice(&sum.to_le_bytes());
         Ok(())
     }
 
-    /// Reads what stands at the beginning of `bytes`, which reach to the end of the file.
-    pub(crate) fn decode(bytes: &Bytes) -> Found {
+    /// Reads what stands at the beginning of `bytes`, which reach to the end of the file, in the segment with `nonce`.
+    pub(crate) fn decode(bytes: &Bytes, nonce: u64) -> Found {
         if bytes.is_empty() {
             return Found::End;
         }
-        if bytes.len() < HEADER {
-            return Found::Bad(format!("{} bytes are no whole record", bytes.len()));
-        }
-        let mut header = bytes.slice(..HEADER);
-        let length = header.get_u32_le();
-        let expected = header.get_u32_le();
-        let (term, index, durable) = (
-            header.get_u64_le(),
-            header.get_u64_le(),
-            header.get_u64_le(),
-        );
-        let kind = header.get_u8();
-        let end = match usize::try_from(length) {
-            Ok(length) if length <= MAX_PAYLOAD => HEADER + length,
-            _ => return Found::Bad(format!("a length of {length}")),
+        let Some(header) = Header::decode(bytes, nonce) else {
+            return Found::Bad("there is no header of a record".to_owned());
         };
-        if bytes.len() < end {
+        let end = HEADER.saturating_add(header.length);
+        if header.length > MAX_PAYLOAD || bytes.len() < end {
             return Found::Bad(format!("the file ends inside a record of {end} bytes"));
         }
-        if checksum(length, &bytes[8..end]) != expected {
-            return Found::Bad("the checksum does not fit".to_owned());
+        let payload = bytes.slice(HEADER..end);
+        if crc(&[&payload]) != header.payload_sum {
+            return Found::Bad("the checksum of the payload does not fit".to_owned());
         }
-        match Kind::from_byte(kind) {
-            Some(kind) => Found::Good(
-                Record {
-                    term,
-                    index,
-                    durable,
-                    kind,
-                    payload: bytes.slice(HEADER..end),
-                },
-                end,
-            ),
-            None => Found::Bad(format!(
-                "a record of kind {kind}, which this version does not know"
-            )),
-        }
+        let Some(kind) = Kind::from_byte(header.kind) else {
+            return Found::Unknown(header.kind);
+        };
+        let record = Record {
+            term: header.term,
+            index: header.index,
+            durable: header.durable,
+            kind,
+            payload,
+        };
+        Found::Good(record, end)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const NONCE: u64 = 0x0123_4567_89ab_cdef;
 
     fn sample() -> Record {
         Record {
@@ -157,10 +188,10 @@ mod tests {
     #[test]
     fn a_record_reads_back_and_tells_its_size() {
         let mut out = Vec::new();
-        sample().encode(&mut out).unwrap();
+        sample().encode(NONCE, &mut out).unwrap();
         let size = out.len();
         out.extend_from_slice(b"behind");
-        match Record::decode(&Bytes::from(out)) {
+        match Record::decode(&Bytes::from(out), NONCE) {
             Found::Good(record, taken) => assert_eq!((record, taken), (sample(), size)),
             other => panic!("{other:?}"),
         }
@@ -169,21 +200,44 @@ mod tests {
     #[test]
     fn every_flipped_bit_is_noticed() {
         let mut out = Vec::new();
-        sample().encode(&mut out).unwrap();
+        sample().encode(NONCE, &mut out).unwrap();
         for bit in 0..out.len() * 8 {
             let mut copy = out.clone();
             copy[bit / 8] ^= 1 << (bit % 8);
             assert!(
-                matches!(Record::decode(&Bytes::from(copy)), Found::Bad(_)),
+                matches!(Record::decode(&Bytes::from(copy), NONCE), Found::Bad(_)),
                 "bit {bit}"
             );
         }
     }
 
     #[test]
+    fn a_record_of_another_segment_is_none() {
+        let mut out = Vec::new();
+        sample().encode(NONCE, &mut out).unwrap();
+        assert!(matches!(
+            Record::decode(&Bytes::from(out), NONCE + 1),
+            Found::Bad(_)
+        ));
+    }
+
+    #[test]
+    fn a_kind_of_a_newer_version_is_not_called_bad() {
+        let mut out = Vec::new();
+        sample().encode(NONCE, &mut out).unwrap();
+        out[HEADER - 1] = 77;
+        let sum = header_sum(NONCE, &out[4..HEADER]);
+        out[..4].copy_from_slice(&sum.to_le_bytes());
+        assert!(matches!(
+            Record::decode(&Bytes::from(out), NONCE),
+            Found::Unknown(77)
+        ));
+    }
+
+    #[test]
     fn zeros_are_no_record() {
         assert!(matches!(
-            Record::decode(&Bytes::from(vec![0; 200])),
+            Record::decode(&Bytes::from(vec![0; 200]), NONCE),
             Found::Bad(_)
         ));
     }
@@ -195,7 +249,7 @@ mod tests {
             ..sample()
         };
         assert!(matches!(
-            record.encode(&mut Vec::new()),
+            record.encode(NONCE, &mut Vec::new()),
             Err(LogError::TooLarge { .. })
         ));
     }

@@ -5,7 +5,7 @@
 //! the open is refused.
 
 use super::LogError;
-use super::record::{self, Found, Record};
+use super::record::{self, Found, Header, Record};
 use super::segment::{self, Head, Segment};
 use crate::files::{self, DurableFile};
 use bytes::Bytes;
@@ -42,25 +42,33 @@ pub(crate) fn recover(dir: &Path, floor: u64) -> Result<Recovered, LogError> {
     let mut end: Option<(u64, u64)> = None;
     for at in 0..segments.len() {
         let last = at + 1 == segments.len();
-        let segment = segments[at].clone();
+        let mut segment = segments[at].clone();
         let bytes = Bytes::from(
             std::fs::read(&segment.path).map_err(LogError::io("reading", &segment.path))?,
         );
-        if let Err(bad) = check_header(&segment, &bytes) {
-            let torn_off =
-                last && matches!(bad, LogError::Damaged { .. }) && bytes.len() <= segment::HEADER;
-            if torn_off && segment.first > floor {
-                // If the power brings the name back, the next open removes it again.
-                files::remove(&segment.path).map_err(LogError::io("removing", &segment.path))?;
-                torn = Some(Torn {
-                    path: segment.path,
-                    kept: 0,
-                    cut: segment.bytes,
-                });
-                segments.pop();
-                break;
+        match check_header(&segment, &bytes) {
+            Ok(nonce) => {
+                segment.nonce = nonce;
+                segments[at].nonce = nonce;
             }
-            return Err(bad);
+            Err(bad) => {
+                let torn_off = last
+                    && matches!(bad, LogError::Damaged { .. })
+                    && bytes.len() <= segment::HEADER;
+                if torn_off && segment.first > floor {
+                    // If the power brings the name back, the next open removes it again.
+                    files::remove(&segment.path)
+                        .map_err(LogError::io("removing", &segment.path))?;
+                    torn = Some(Torn {
+                        path: segment.path,
+                        kept: 0,
+                        cut: segment.bytes,
+                    });
+                    segments.pop();
+                    break;
+                }
+                return Err(bad);
+            }
         }
         if let Some((_, index)) = end
             && segment.first != index + 1
@@ -89,7 +97,7 @@ pub(crate) fn recover(dir: &Path, floor: u64) -> Result<Recovered, LogError> {
                 )));
             }
             let from = usize::try_from(scan.good).unwrap_or(bytes.len());
-            let durable = highest_durable(&bytes.slice(from..), scan.index).max(floor);
+            let durable = highest_durable(&bytes[from..], scan.index, segment.nonce).max(floor);
             if durable > scan.index {
                 return Err(damaged(format!(
                     "{}, but everything up to record {durable} was durable",
@@ -151,7 +159,14 @@ fn scan(segment: &Segment, bytes: &Bytes, term: u64, index: u64) -> Result<Scan,
     };
     let mut at = segment::HEADER;
     loop {
-        match Record::decode(&bytes.slice(at..)) {
+        match Record::decode(&bytes.slice(at..), segment.nonce) {
+            Found::Unknown(kind) => {
+                return Err(LogError::Damaged {
+                    path: segment.path.clone(),
+                    offset: scan.good,
+                    detail: format!("a record of kind {kind}, which a newer version wrote"),
+                });
+            }
             Found::End => return Ok(scan),
             Found::Bad(why) => return Ok(Scan { why, ..scan }),
             Found::Good(record, size) => {
@@ -181,40 +196,27 @@ fn scan(segment: &Segment, bytes: &Bytes, term: u64, index: u64) -> Result<Scan,
     }
 }
 
-/// The highest durable index in any good record behind a bad one, wherever it begins.
-fn highest_durable(bytes: &Bytes, behind: u64) -> u64 {
-    let mut highest = 0;
-    let mut at = 1;
-    while at + record::HEADER <= bytes.len() {
-        // Cheap look first: the index must follow the last good one, and by no more than the file could hold.
-        let index = index_at(bytes, at);
-        let plausible = index > behind && index - behind <= bytes.len() as u64;
-        match plausible.then(|| Record::decode(&bytes.slice(at..))) {
-            Some(Found::Good(record, size)) => {
-                highest = highest.max(record.durable);
-                at += size;
-            }
-            _ => at += 1,
-        }
-    }
-    highest
+/// The highest durable index in the header of any record behind a bad one, wherever it begins.
+fn highest_durable(bytes: &[u8], behind: u64, nonce: u64) -> u64 {
+    (1..bytes.len())
+        .map_while(|at| bytes.get(at..at + record::HEADER))
+        .filter_map(|bytes| Header::decode(bytes, nonce))
+        .filter(|header| header.index > behind && header.durable < header.index)
+        .map(|header| header.durable)
+        .max()
+        .unwrap_or(0)
 }
 
-fn index_at(bytes: &Bytes, at: usize) -> u64 {
-    let mut index = [0; 8];
-    index.copy_from_slice(&bytes[at + 16..at + 24]);
-    u64::from_le_bytes(index)
-}
-
-fn check_header(segment: &Segment, bytes: &Bytes) -> Result<(), LogError> {
+/// The nonce of a segment whose header is good.
+fn check_header(segment: &Segment, bytes: &Bytes) -> Result<u64, LogError> {
     let damaged = |detail: String| LogError::Damaged {
         path: segment.path.clone(),
         offset: 0,
         detail,
     };
     match segment::read_header(bytes) {
-        Head::Good(first) if first == segment.first => Ok(()),
-        Head::Good(first) => Err(damaged(format!(
+        Head::Good { first, nonce } if first == segment.first => Ok(nonce),
+        Head::Good { first, .. } => Err(damaged(format!(
             "the header says that the first index is {first}"
         ))),
         Head::Version(found) => Err(LogError::Version {

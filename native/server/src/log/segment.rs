@@ -4,8 +4,9 @@
 //! 0   magic        8 bytes, "APNDLOG" and a zero
 //! 8   version      u32
 //! 12  first index  u64
-//! 20  crc32c       u32, of the bytes before it
-//! 24  records
+//! 20  nonce        u64, random
+//! 28  crc32c       u32, of the bytes before it
+//! 32  records
 //! ```
 
 use super::LogError;
@@ -16,9 +17,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 /// Bytes before the first record.
-pub(crate) const HEADER: usize = 24;
+pub(crate) const HEADER: usize = 32;
 /// The format that this server writes.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 const MAGIC: &[u8; 8] = b"APNDLOG\0";
 
 /// A segment in the folder.
@@ -26,6 +27,8 @@ const MAGIC: &[u8; 8] = b"APNDLOG\0";
 pub(crate) struct Segment {
     /// Index of its first record.
     pub(crate) first: u64,
+    /// What its records are made with.
+    pub(crate) nonce: u64,
     /// Bytes of the file.
     pub(crate) bytes: u64,
     /// The file.
@@ -34,8 +37,13 @@ pub(crate) struct Segment {
 
 /// What a segment's first bytes are.
 pub(crate) enum Head {
-    /// A header with this first index.
-    Good(u64),
+    /// A header.
+    Good {
+        /// Index of the first record.
+        first: u64,
+        /// What the records are made with.
+        nonce: u64,
+    },
     /// Of another version.
     Version(u32),
     /// No header.
@@ -50,14 +58,21 @@ fn crc(bytes: &[u8]) -> u32 {
     u32::try_from(crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes)).unwrap_or_default()
 }
 
-fn header(first: u64) -> Vec<u8> {
+fn header(first: u64, nonce: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(HEADER);
     out.put_slice(MAGIC);
     out.put_u32_le(VERSION);
     out.put_u64_le(first);
+    out.put_u64_le(nonce);
     let sum = crc(&out);
     out.put_u32_le(sum);
     out
+}
+
+/// The first version's header was shorter by the nonce.
+fn is_first_version(bytes: &[u8]) -> bool {
+    let (head, sum) = bytes.split_at(20);
+    sum.starts_with(&crc(head).to_le_bytes())
 }
 
 pub(crate) fn read_header(bytes: &[u8]) -> Head {
@@ -69,12 +84,16 @@ pub(crate) fn read_header(bytes: &[u8]) -> Head {
         return Head::Bad;
     }
     head.advance(8);
-    let (version, first, expected) = (head.get_u32_le(), head.get_u64_le(), head.get_u32_le());
-    if sum != expected {
+    let version = head.get_u32_le();
+    let (first, nonce) = (head.get_u64_le(), head.get_u64_le());
+    if version == 1 && is_first_version(bytes) {
+        return Head::Version(1);
+    }
+    if sum != head.get_u32_le() {
         return Head::Bad;
     }
     if version == VERSION {
-        Head::Good(first)
+        Head::Good { first, nonce }
     } else {
         Head::Version(version)
     }
@@ -96,7 +115,8 @@ pub(crate) fn create(dir: &Path, first: u64) -> Result<(Segment, DurableFile), L
     let path = path_of(dir, first);
     let mut file =
         DurableFile::create_new(&path).map_err(|source| failed("creating", &path, source))?;
-    if let Err(source) = file.write_all(&header(first)) {
+    let nonce = rand::random();
+    if let Err(source) = file.write_all(&header(first, nonce)) {
         let failed = failed("writing", &path, source);
         files::remove(&path).map_err(LogError::io("removing", &path))?;
         return Err(failed);
@@ -106,6 +126,7 @@ pub(crate) fn create(dir: &Path, first: u64) -> Result<(Segment, DurableFile), L
     Ok((
         Segment {
             first,
+            nonce,
             bytes: HEADER as u64,
             path,
         },
@@ -118,7 +139,7 @@ pub(crate) fn sync_dir(dir: &Path) -> Result<(), LogError> {
     files::sync_dir(dir).map_err(LogError::io("syncing", dir))
 }
 
-/// The segments in `dir` by their names, lowest first index first.
+/// The segments in `dir` by their names, lowest first index first. Their nonces are not read.
 pub(crate) fn list(dir: &Path) -> Result<Vec<Segment>, LogError> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(LogError::io("listing", dir))? {
@@ -136,7 +157,12 @@ pub(crate) fn list(dir: &Path) -> Result<Vec<Segment>, LogError> {
                     .metadata()
                     .map_err(LogError::io("reading the size of", &path))?
                     .len();
-                found.push(Segment { first, bytes, path });
+                found.push(Segment {
+                    first,
+                    nonce: 0,
+                    bytes,
+                    path,
+                });
             }
             None => {
                 return Err(LogError::Gap {

@@ -238,17 +238,94 @@ fn a_missing_segment_a_foreign_file_and_a_newer_format_are_refused() {
     copy(dir.path(), image.path());
     let first = &files(image.path())[0];
     let mut bytes = fs::read(first).unwrap();
-    bytes[8] = 2;
-    let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &bytes[..20]);
-    bytes[20..24].copy_from_slice(&u32::try_from(sum).unwrap().to_le_bytes());
-    fs::write(first, bytes).unwrap();
+    for (version, length) in [(1, 20), (3, segment::HEADER - 4)] {
+        bytes[8] = version;
+        let sum = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, &bytes[..length]);
+        bytes[length..length + 4].copy_from_slice(&u32::try_from(sum).unwrap().to_le_bytes());
+        fs::write(first, &bytes).unwrap();
+        match Log::open(image.path(), SEGMENT, 0) {
+            Err(LogError::Version { found, known, .. }) => {
+                assert_eq!((found, known), (u32::from(version), 2))
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// The nonce of a segment.
+fn nonce(segment: &[u8]) -> u64 {
+    match segment::read_header(segment) {
+        segment::Head::Good { nonce, .. } => nonce,
+        _ => panic!(),
+    }
+}
+
+#[test]
+fn what_a_client_sent_is_not_taken_for_a_record_when_it_is_torn() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut fake = vec![0; 100];
+    let inner = Record {
+        term: 1,
+        index: 9,
+        durable: 8,
+        kind: Kind::Entry,
+        payload: Bytes::from_static(b"never acknowledged"),
+    };
+    for guess in 0..50 {
+        inner.encode(guess, &mut fake).unwrap();
+    }
+    let kept = fake.len();
+    fake.resize(kept + 500, 0);
+    {
+        let (mut log, _) = Log::open(dir.path(), 10_000, 0).unwrap();
+        log.append(1, Kind::Entry, payload(1, 50)).unwrap();
+        log.sync().unwrap();
+        log.append(1, Kind::Entry, Bytes::from(fake)).unwrap();
+    }
+    let file = files(dir.path()).remove(0);
+    let length = fs::metadata(&file).unwrap().len();
+    let torn = fs::File::options().write(true).open(&file).unwrap();
+    torn.set_len(length - 400).unwrap();
+    let (log, torn) = Log::open(dir.path(), 10_000, 0).unwrap();
+    assert_eq!(log.last_index(), 1);
+    assert!(torn.is_some());
+}
+
+#[test]
+fn a_record_of_a_newer_version_is_refused_and_never_cut() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), &[50, 50], 10_000);
+    let file = files(dir.path()).remove(0);
+    let mut bytes = fs::read(&file).unwrap();
+    let last = bytes.len() - (super::record::HEADER + 50);
+    bytes[last + super::record::HEADER - 1] = 9;
+    let mut digest = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+    digest.update(&nonce(&bytes).to_le_bytes());
+    digest.update(&bytes[last + 4..last + super::record::HEADER]);
+    let sum = u32::try_from(digest.finalize()).unwrap();
+    bytes[last..last + 4].copy_from_slice(&sum.to_le_bytes());
+    fs::write(&file, &bytes).unwrap();
     assert!(matches!(
-        Log::open(image.path(), SEGMENT, 0),
-        Err(LogError::Version {
-            found: 2,
-            known: 1,
-            ..
-        })
+        Log::open(dir.path(), 10_000, 0),
+        Err(LogError::Damaged { .. })
+    ));
+    assert_eq!(fs::read(&file).unwrap(), bytes);
+}
+
+#[test]
+fn a_header_that_is_whole_tells_what_was_durable_even_without_its_payload() {
+    let dir = tempfile::tempdir().unwrap();
+    write(dir.path(), &[50, 50, 50], 10_000);
+    let file = files(dir.path()).remove(0);
+    let mut bytes = fs::read(&file).unwrap();
+    let record = super::record::HEADER + 50;
+    let last = bytes.len() - record;
+    bytes[last - 1] ^= 1;
+    *bytes.last_mut().unwrap() ^= 1;
+    fs::write(&file, bytes).unwrap();
+    assert!(matches!(
+        Log::open(dir.path(), 10_000, 0),
+        Err(LogError::Damaged { .. })
     ));
 }
 

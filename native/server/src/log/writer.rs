@@ -1,7 +1,7 @@
 //! Appending, syncing, cutting and reading back.
 
 use super::LogError;
-use super::record::{Found, Kind, Record};
+use super::record::{Found, Kind, MAX_PAYLOAD, Record};
 use super::recovery::{self, Torn};
 use super::segment::{self, Segment};
 use crate::files::{self, DurableFile};
@@ -107,15 +107,11 @@ impl Log {
     pub fn append(&mut self, term: u64, kind: Kind, payload: Bytes) -> Result<u64, LogError> {
         self.alive()?;
         let index = self.last_index + 1;
-        self.buffer.clear();
-        Record {
-            term,
-            index,
-            durable: self.durable,
-            kind,
-            payload,
+        if payload.len() > MAX_PAYLOAD {
+            return Err(LogError::TooLarge {
+                bytes: payload.len(),
+            });
         }
-        .encode(&mut self.buffer)?;
         self.poisoned = true;
         if self
             .segments
@@ -129,6 +125,15 @@ impl Log {
         let (Some(file), Some(segment)) = (self.file.as_mut(), self.segments.last_mut()) else {
             return Err(LogError::Poisoned);
         };
+        self.buffer.clear();
+        Record {
+            term,
+            index,
+            durable: self.durable,
+            kind,
+            payload,
+        }
+        .encode(segment.nonce, &mut self.buffer)?;
         if let Err(source) = file.write_all(&self.buffer) {
             let failed = segment::failed("writing", &segment.path, source);
             if matches!(failed, LogError::Full { .. }) {
@@ -191,6 +196,7 @@ impl Log {
         LogReader {
             segments,
             bytes: Bytes::new(),
+            nonce: 0,
             at: 0,
             path: self.dir.clone(),
             from: index,
@@ -232,6 +238,7 @@ pub struct LogReader {
     /// What is still to be read, the next one last.
     segments: Vec<Segment>,
     bytes: Bytes,
+    nonce: u64,
     at: usize,
     path: PathBuf,
     from: u64,
@@ -240,12 +247,20 @@ pub struct LogReader {
 impl LogReader {
     fn read(&mut self) -> Result<Option<Record>, LogError> {
         loop {
-            match Record::decode(&self.bytes.slice(self.at.min(self.bytes.len())..)) {
+            let rest = self.bytes.slice(self.at.min(self.bytes.len())..);
+            match Record::decode(&rest, self.nonce) {
                 Found::Good(record, size) => {
                     self.at += size;
                     if record.index >= self.from {
                         return Ok(Some(record));
                     }
+                }
+                Found::Unknown(kind) => {
+                    return Err(LogError::Damaged {
+                        path: self.path.clone(),
+                        offset: self.at as u64,
+                        detail: format!("a record of kind {kind}"),
+                    });
                 }
                 Found::Bad(detail) => {
                     return Err(LogError::Damaged {
@@ -264,6 +279,7 @@ impl LogReader {
                         .unwrap_or(usize::MAX)
                         .min(bytes.len());
                     self.bytes = Bytes::from(bytes).slice(..end);
+                    self.nonce = segment.nonce;
                     self.at = segment::HEADER;
                     self.path = segment.path;
                 }
