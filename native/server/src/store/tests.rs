@@ -277,6 +277,42 @@ fn ranges_of_what_comes_and_goes_walk_over_nothing_that_is_gone() {
     assert_eq!(store.scans(), 1);
 }
 
+#[test]
+fn keys_that_are_too_long_to_be_there_are_not_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = DiskStore::open(dir.path(), CACHE).unwrap();
+    let twin = MemoryStore::default();
+    let longest = vec![b'k'; 65_534];
+    let mut rows: Vec<Change> = [b"a".as_slice(), b"z", &longest]
+        .into_iter()
+        .flat_map(|key| COMPARED.map(|keyspace| change(keyspace, key, Some(b"row"))))
+        .collect();
+    rows.push(change(Keyspace::Volumes, b"v", Some(b"row")));
+    store.apply(mark(1), &rows).unwrap();
+    twin.apply(mark(1), &rows).unwrap();
+    let bounds = [0, 1, 65_533, 65_534, 65_535, 65_536, 100_000].map(|length| vec![b'k'; length]);
+    let (disk, memory) = (store.applied().rows, twin.applied().rows);
+    for keyspace in COMPARED.into_iter().chain([Keyspace::Volumes]) {
+        for from in &bounds {
+            assert_eq!(
+                disk.get(keyspace, from).unwrap(),
+                memory.get(keyspace, from).unwrap()
+            );
+            for to in bounds.iter().map(Some).chain([None]) {
+                let to = to.map(Vec::as_slice).filter(|to| *to > from.as_slice());
+                assert_eq!(
+                    disk.range(keyspace, from, to, 9).unwrap(),
+                    memory.range(keyspace, from, to, 9).unwrap(),
+                    "{} {} {:?}",
+                    keyspace.name(),
+                    from.len(),
+                    to.map(<[u8]>::len)
+                );
+            }
+        }
+    }
+}
+
 /// One of each kind that the store treats in its own way.
 const COMPARED: [Keyspace; 3] = [Keyspace::Files, Keyspace::Open, Keyspace::Dedupe];
 
