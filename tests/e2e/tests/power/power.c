@@ -39,14 +39,15 @@ static uint64_t seen[SITES];
 
 /* Files that were made under a temporary name: the crate tempfile renames them by a system call of its own, which is noticed later. */
 static struct { ino_t number; char path[256]; } temporary[TEMPORARY];
-/* SIGUSR1: end before the next change, never between a change and its record. SIGUSR2: end before the next fsync of a file, with all
- * that it would have covered; SIGHUP and SIGWINCH: before the next one of the log's folder and of the containers'. */
+/* SIGUSR1: end before the next change, never between a change and its record. SIGUSR2 and SIGIO: end before the next fsync of a
+ * file of the log and of a container, with all that it would have covered; SIGHUP and SIGWINCH: before that of their folders. */
 static volatile sig_atomic_t dying, dying_at_sync;
 static void on_signal(int number) { if (number == SIGUSR1) dying = 1; else dying_at_sync = number; }
 
 static int ends_at(const char *name, int folder) {
     switch (dying_at_sync) {
-    case SIGUSR2: return !folder;
+    case SIGUSR2: return !folder && strncmp(name, "om/log/", 7) == 0;
+    case SIGIO: return !folder && strncmp(name, "blocks/containers/", 18) == 0;
     case SIGHUP: return folder && strcmp(name, "om/log") == 0;
     case SIGWINCH: return folder && strcmp(name, "blocks/containers") == 0;
     default: return 0;
@@ -85,6 +86,7 @@ __attribute__((constructor)) static void begin(void) {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
     sigaction(SIGUSR1, &action, NULL);
     sigaction(SIGUSR2, &action, NULL);
+    sigaction(SIGIO, &action, NULL);
     sigaction(SIGHUP, &action, NULL);
     sigaction(SIGWINCH, &action, NULL);
 }
