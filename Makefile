@@ -7,7 +7,7 @@ PROFILE ?= ci
 export PROFILE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test check contract contract-only matrix bench
+.PHONY: help setup build demo test nightly check contract contract-only matrix bench
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +28,9 @@ check: ## format, lints, docs, licences
 
 test: ## everything that CI runs
 	scripts/test
+
+nightly: ## every long form: hours; STEPS='power crash' for some of them
+	scripts/nightly $(STEPS)
 
 contract: build contract-only ## Hadoop's own contract suites against our server, one table
 
