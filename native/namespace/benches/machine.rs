@@ -202,6 +202,7 @@ impl World {
             stamp: Stamp {
                 lease_ms: 1_000,
                 wall_ms: 1_000_000,
+                rules: append_namespace::command::RULES,
             },
             requests,
         };

@@ -1,6 +1,6 @@
 //! The server's own commands: block holders and limits.
 
-use crate::command::{Holder, Limits};
+use crate::command::{Finalize, Holder, Limits};
 use crate::context::{Context, Ruled, answer, done, refuse};
 use crate::key;
 use crate::reply::{Answer, RefusalKind, Reply};
@@ -45,4 +45,12 @@ pub(crate) fn configure(ctx: &mut Context<'_, '_>, command: &Limits) -> Ruled<Re
     }
     table::write(ctx.txn, Keyspace::Meta, key::LIMITS.to_vec(), command);
     done()
+}
+
+/// Finalizes a layout.
+pub(crate) fn finalize(_: &mut Context<'_, '_>, _: &Finalize) -> Ruled<Reply> {
+    refuse(
+        RefusalKind::Unsupported,
+        "finalization is not supported yet",
+    )
 }

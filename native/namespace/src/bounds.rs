@@ -14,7 +14,12 @@ const MAX_DELETED_KEYS: usize = 10_000;
 pub(crate) fn check(command: &Command, limits: &Limits) -> Result<(), Refusal> {
     let bytes = match command {
         // Bounded by its own rule, or the server's own.
-        Command::RenewLeases(_) | Command::RegisterHolder(_) | Command::Configure(_) => 0,
+        Command::RenewLeases(_)
+        | Command::RegisterHolder(_)
+        | Command::Configure(_)
+        | Command::Cleanup(_)
+        | Command::Sweep(_)
+        | Command::Finalize(_) => 0,
         Command::DeleteKeys(delete) => {
             let keys = delete.keys.len();
             if keys > MAX_DELETED_KEYS {

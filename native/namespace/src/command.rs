@@ -29,6 +29,10 @@ pub struct Stamp {
     /// Wall time, ms since 1970: for modification times only.
     #[prost(uint64, tag = "2")]
     pub wall_ms: u64,
+    /// The rules by which the entry was decided: [`RULES`] of the server that wrote it. Absent in logs from before it was written. A guard
+    /// that a version adds applies from its number on, so that replaying an older log refuses nothing that was answered.
+    #[prost(uint32, tag = "3")]
+    pub rules: u32,
 }
 
 /// One command with its caller and its identity.
@@ -46,7 +50,7 @@ pub struct Request {
     /// The command.
     #[prost(
         oneof = "Command",
-        tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27"
+        tags = "10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32"
     )]
     pub command: Option<Command>,
 }
@@ -119,6 +123,21 @@ pub enum Command {
     /// Sets the named limits that the rules check.
     #[prost(message, tag = "27")]
     Configure(Limits),
+    /// Fences the writer of a file, so that a helper may recover what it wrote.
+    #[prost(message, tag = "28")]
+    StartRecovery(StartRecovery),
+    /// Renames several keys of one bucket.
+    #[prost(message, tag = "29")]
+    RenameKeys(RenameKeys),
+    /// Ends sessions that are invalidated or whose time is over. The leader's own duty.
+    #[prost(message, tag = "30")]
+    Cleanup(Cleanup),
+    /// Takes a bounded part of a deleted tree apart. The leader's own duty.
+    #[prost(message, tag = "31")]
+    Sweep(Sweep),
+    /// Finalizes a layout of the rows: what it adds may be used from now on, and older servers may not open them.
+    #[prost(message, tag = "32")]
+    Finalize(Finalize),
 }
 
 /// A volume's name.
@@ -558,6 +577,79 @@ pub struct SetTimes {
     #[prost(int64, tag = "2")]
     pub modified_ms: i64,
 }
+
+/// See [`Command::StartRecovery`].
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct StartRecovery {
+    /// The file.
+    #[prost(message, required, tag = "1")]
+    pub path: KeyPath,
+    /// The caller can finish the recovery of an append session (wire: RecoverLeaseRequest 2001). Without it an append session is left
+    /// as it is.
+    #[prost(bool, tag = "2")]
+    pub append_only: bool,
+    /// Do not wait for the soft limit (Ozone's `force`): only when a person asks for it, never as part of an append.
+    #[prost(bool, tag = "3")]
+    pub force: bool,
+}
+
+/// See [`Command::RenameKeys`].
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct RenameKeys {
+    /// The bucket.
+    #[prost(message, required, tag = "1")]
+    pub bucket: BucketName,
+    /// What becomes what, one after the other.
+    #[prost(message, repeated, tag = "2")]
+    pub renames: Vec<KeyRename>,
+}
+
+/// One of several renames.
+#[derive(Clone, PartialEq, Eq, prost::Message)]
+pub struct KeyRename {
+    /// The key.
+    #[prost(string, tag = "1")]
+    pub from: String,
+    /// Its new key.
+    #[prost(string, tag = "2")]
+    pub to: String,
+}
+
+/// See [`Command::Cleanup`].
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Cleanup {
+    /// The sessions; each is looked at again when the command is applied, and left alone if it is not due.
+    #[prost(message, repeated, tag = "1")]
+    pub sessions: Vec<Handle>,
+}
+
+/// See [`Command::Sweep`].
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct Sweep {
+    /// The command that deleted the tree.
+    #[prost(uint64, tag = "1")]
+    pub command: u64,
+    /// Which of the trees that it deleted.
+    #[prost(uint32, tag = "2")]
+    pub ordinal: u32,
+    /// Files, directories and writers that this step takes at most.
+    #[prost(uint32, tag = "3")]
+    pub max: u32,
+}
+
+/// See [`Command::Finalize`].
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct Finalize {
+    /// The layout, e.g. [`LAYOUT_APPEND`].
+    #[prost(uint32, tag = "1")]
+    pub layout: u32,
+}
+
+/// The layout that append sessions need (wire H2: "our on-disk layout feature is also 2001").
+pub const LAYOUT_APPEND: u32 = 2001;
+
+/// The rules that this version decides by; see [`Stamp::rules`].
+pub const RULES: u32 = 1;
 
 /// A block holder (a datanode) and where it answers.
 #[derive(Clone, PartialEq, Eq, prost::Message)]

@@ -285,6 +285,10 @@ fn waits_for_room(command: &Command) -> bool {
             | Command::RenewLeases(_)
             | Command::RegisterHolder(_)
             | Command::Configure(_)
+            | Command::StartRecovery(_)
+            | Command::Cleanup(_)
+            | Command::Sweep(_)
+            | Command::Finalize(_)
     )
 }
 

@@ -11,8 +11,8 @@ use crate::reply::{Decided, Refusal, RefusalKind, Reply};
 use crate::rows::{Change, Keyspace, Rows, RowsError};
 use crate::txn::Txn;
 use crate::{
-    admin, append, block, bounds, bucket, delete, directory, file, key, lease, publish, rename,
-    table, times, volume,
+    admin, append, block, bounds, bucket, cleanup, delete, directory, file, key, lease, publish,
+    recovery, rename, sweep, table, times, volume,
 };
 
 /// How far the history has been applied. The row `Meta/"position"`, written with every entry.
@@ -242,6 +242,11 @@ fn rule(ctx: &mut Context<'_, '_>, command: &Command) -> Ruled<Reply> {
         Command::SetTimes(command) => times::set(ctx, command),
         Command::RegisterHolder(command) => admin::register_holder(ctx, command),
         Command::Configure(command) => admin::configure(ctx, command),
+        Command::StartRecovery(command) => recovery::start(ctx, command),
+        Command::RenameKeys(command) => rename::rename_keys(ctx, command),
+        Command::Cleanup(command) => cleanup::cleanup(ctx, command),
+        Command::Sweep(command) => sweep::sweep(ctx, command),
+        Command::Finalize(command) => admin::finalize(ctx, command),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Renaming within a bucket. A session follows its file; a name that is free again knows nothing of it (I12).
 
 use crate::bucket;
-use crate::command::{Layout, Rename};
+use crate::command::{Layout, Rename, RenameKeys};
 use crate::context::{Context, Ruled, done, refuse};
 use crate::key::{self, Place};
 use crate::name::{self, KeyName};
@@ -29,6 +29,14 @@ pub(crate) fn rename(ctx: &mut Context<'_, '_>, command: &Rename) -> Ruled<Reply
     } else {
         by_key(ctx, &row, command, &from, &to)
     }
+}
+
+/// Renames several keys, one after the other.
+pub(crate) fn rename_keys(_: &mut Context<'_, '_>, _: &RenameKeys) -> Ruled<Reply> {
+    refuse(
+        RefusalKind::Unsupported,
+        "renaming several keys is not supported yet",
+    )
 }
 
 fn check_update(command: &Rename, update_id: u64) -> Ruled<()> {

@@ -12,7 +12,7 @@ pub type Decided = Result<Reply, Refusal>;
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Reply {
     /// What it was.
-    #[prost(oneof = "Answer", tags = "1, 2, 3, 4, 5, 6, 7, 8")]
+    #[prost(oneof = "Answer", tags = "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11")]
     pub answer: Option<Answer>,
 }
 
@@ -43,6 +43,15 @@ pub enum Answer {
     /// RegisterHolder: its number.
     #[prost(uint32, tag = "8")]
     HolderNumber(u32),
+    /// StartRecovery: the session is fenced.
+    #[prost(message, tag = "9")]
+    Fenced(Fenced),
+    /// RenameKeys: what was not renamed.
+    #[prost(message, tag = "10")]
+    RenamedKeys(RenamedKeys),
+    /// Cleanup and Sweep: what was done.
+    #[prost(message, tag = "11")]
+    Cleaned(Cleaned),
 }
 
 /// Nothing to tell.
@@ -133,6 +142,62 @@ pub struct Renewal {
     /// Renewals so far.
     #[prost(uint64, tag = "4")]
     pub renewals: u64,
+}
+
+/// See [`Answer::Fenced`]. What a helper must read is told by [`crate::read::recovery`].
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct Fenced {
+    /// The session, which the completion names.
+    #[prost(message, required, tag = "1")]
+    pub handle: Handle,
+    /// It is an append session; else an ordinary writer that has hsynced.
+    #[prost(bool, tag = "2")]
+    pub append: bool,
+    /// It was fenced before: this call joins a recovery that runs.
+    #[prost(bool, tag = "3")]
+    pub joined: bool,
+}
+
+/// See [`Answer::RenamedKeys`].
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct RenamedKeys {
+    /// The renames that were refused, each with its reason.
+    #[prost(message, repeated, tag = "1")]
+    pub refused: Vec<RefusedRename>,
+}
+
+/// A key that was not renamed.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct RefusedRename {
+    /// The key.
+    #[prost(string, tag = "1")]
+    pub from: String,
+    /// What it should have become.
+    #[prost(string, tag = "2")]
+    pub to: String,
+    /// Why not.
+    #[prost(message, required, tag = "3")]
+    pub refusal: Refusal,
+}
+
+/// See [`Answer::Cleaned`].
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub struct Cleaned {
+    /// Sessions that were ended or forgotten.
+    #[prost(uint64, tag = "1")]
+    pub sessions: u64,
+    /// Files that were handed to reclamation.
+    #[prost(uint64, tag = "2")]
+    pub files: u64,
+    /// Directories that were taken apart.
+    #[prost(uint64, tag = "3")]
+    pub directories: u64,
+    /// Blocks, given and never published, that were handed to reclamation.
+    #[prost(uint64, tag = "4")]
+    pub blocks: u64,
+    /// The bound of the command was met: something is left for the next.
+    #[prost(bool, tag = "5")]
+    pub more: bool,
 }
 
 /// See [`Answer::DeletedKeys`].
@@ -235,6 +300,8 @@ pub enum RefusalKind {
     RenameOpenFile = 23,
     /// Not the caller's to do.
     PermissionDenied = 24,
+    /// There is nothing to recover: nobody holds the file (KEY_ALREADY_CLOSED).
+    AlreadyClosed = 25,
 
     /// Another append session owns the file (wire code 1).
     ConflictAppend = 40,
@@ -270,6 +337,8 @@ pub enum RefusalKind {
     TooManyBlocks = 55,
     /// Come again later; nothing was decided and nothing remembered (17).
     RetryLater = 56,
+    /// The layout that append needs is not finalized (11, with Ozone's status for it).
+    NotFinalized = 57,
 }
 
 /// Phases of an append session, with the wire's numbers.

@@ -196,5 +196,38 @@ pub struct OpenFileView {
     pub status: AppendStatus,
 }
 
+/// A block that a fenced writer was given, as a helper must settle it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SuffixBlock {
+    /// The container.
+    pub container: Id,
+    /// The block in the container.
+    pub local: Id,
+    /// Its holder.
+    pub holder: u32,
+    /// How much it may hold, bytes.
+    pub capacity: u64,
+    /// Ozone's commit sequence, as last published.
+    pub bcsid: u64,
+    /// Bytes of it that are published; 0 for a block that is not published.
+    pub published: u64,
+}
+
+/// What a helper needs to finish a recovery.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecoveryView {
+    /// The file as it is published: its length is the floor.
+    pub file: FileView,
+    /// The session.
+    pub handle: crate::command::Handle,
+    /// Bytes that were there when the session was admitted; 0 for an ordinary writer.
+    pub prefix_length: u64,
+    /// The last published block of the session, which may have grown since, if it has published one; then every block that it was given
+    /// and has not published, in the order in which they were given. Of an ordinary writer: all blocks that it was given.
+    pub blocks: Vec<SuffixBlock>,
+    /// Blocks beyond those in `blocks`, left out for their number: what they hold cannot be recovered.
+    pub left_out: u64,
+}
+
 /// A block holder, as registered.
 pub type HolderView = Holder;

@@ -67,6 +67,7 @@ fn a_tree_is_deleted_in_one_step_and_stays_charged_until_the_sweep() {
         stamp: crate::command::Stamp {
             lease_ms: 0,
             wall_ms: 0,
+            rules: crate::command::RULES,
         },
         requests: vec![world.request(delete("a", true))],
     };

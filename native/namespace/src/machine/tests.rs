@@ -226,6 +226,7 @@ fn the_ten_thousandth_append_meets_no_more_rows_than_the_first() {
         let stamp = Stamp {
             lease_ms,
             wall_ms: lease_ms,
+            rules: crate::command::RULES,
         };
         let entry = Entry {
             stamp,

@@ -51,6 +51,7 @@ fn a_tree_moves_in_one_step_and_its_parents_times_change() {
         stamp: crate::command::Stamp {
             lease_ms: 0,
             wall_ms: 5_000_000,
+            rules: crate::command::RULES,
         },
         requests: vec![world.request(rename("a/b", "x/y"))],
     };

@@ -91,6 +91,7 @@ impl World {
             stamp: Stamp {
                 lease_ms: self.lease_ms,
                 wall_ms: self.wall_ms,
+                rules: crate::command::RULES,
             },
             requests,
         };

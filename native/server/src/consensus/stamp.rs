@@ -62,6 +62,7 @@ impl Stamper {
         Stamp {
             lease_ms: self.lease_ms,
             wall_ms,
+            rules: append_namespace::command::RULES,
         }
     }
 }

@@ -46,6 +46,7 @@ pub fn told(kind: RefusalKind) -> Told {
         Kind::Unsupported => coded(Status::NotSupportedOperation, AppendCode::Unsupported),
         Kind::RenameOpenFile => plain(Status::RenameOpenFile),
         Kind::PermissionDenied => plain(Status::PermissionDenied),
+        Kind::AlreadyClosed => plain(Status::KeyAlreadyClosed),
         Kind::ConflictAppend => coded(
             Status::KeyUnderLeaseSoftLimitPeriod,
             AppendCode::ConflictAppend,
@@ -69,6 +70,10 @@ pub fn told(kind: RefusalKind) -> Told {
         Kind::GenerationGone => coded(Status::InvalidRequest, AppendCode::GenerationGone),
         Kind::TooManyBlocks => coded(Status::InvalidRequest, AppendCode::TooManyBlocks),
         Kind::RetryLater => Told::ComeAgain,
+        Kind::NotFinalized => coded(
+            Status::NotSupportedOperationPriorFinalization,
+            AppendCode::Disabled,
+        ),
     }
 }
 
@@ -112,6 +117,7 @@ mod tests {
             (RefusalKind::Uncertain, 49, 14),
             (RefusalKind::GenerationGone, 39, 15),
             (RefusalKind::TooManyBlocks, 39, 16),
+            (RefusalKind::NotFinalized, 75, 11),
         ];
         for (kind, status, code) in fixed {
             let Told::Answer(told_status, Some(told_code)) = told(kind) else {
@@ -153,6 +159,7 @@ mod tests {
             (RefusalKind::QuotaExceeded, 66),
             (RefusalKind::DirectoryNotEmpty, 68),
             (RefusalKind::RenameOpenFile, 90),
+            (RefusalKind::AlreadyClosed, 96),
             (RefusalKind::WriteConflict, 101),
             (RefusalKind::UpdateIdMismatch, 103),
         ];
@@ -183,7 +190,7 @@ mod tests {
             }
         }
         assert_eq!(
-            kinds, 42,
+            kinds, 44,
             "a new kind of refusal needs a row in the tests above"
         );
     }
