@@ -10,7 +10,7 @@ use super::convert::{
     wire_block, wire_block_id,
 };
 use super::limits::{MAX_LIST, MAX_LIST_BYTES, MAX_READ_BLOCKS_REPLY};
-use crate::store::{BlockId, MAX_CHUNK_LEN, Piece, Position, Store, StoreError, to_u64, to_usize};
+use crate::store::{BlockId, MAX_CHUNK_LEN, Position, Store, to_u64, to_usize};
 
 type Request = dn::ContainerCommandRequestProto;
 type Response = dn::ContainerCommandResponseProto;
@@ -286,22 +286,17 @@ fn list_block(store: &Store, request: &Request, ok: Response) -> Result<Answer, 
 /// it: the client, which asks again for what is missing, gets the error when that range is the first.
 fn read_blocks(store: &Store, request: &Request, ok: Response) -> Result<Answer, Refusal> {
     let asked = payload(request.read_blocks.as_deref())?;
-    let mut runs = Vec::new();
-    let mut bytes = 0;
-    for (index, range) in asked.ranges.iter().enumerate() {
-        match read_range(store, range, MAX_READ_BLOCKS_REPLY - bytes) {
-            Ok(pieces) => {
-                let index = u32::try_from(index)
-                    .map_err(|_| Refusal::malformed("too many ranges in one request"))?;
-                bytes += pieces.iter().map(|p| to_u64(p.data.len())).sum::<u64>();
-                runs.extend(pieces.into_iter().map(|p| range_piece(index, p)));
-            }
-            Err(_) if !runs.is_empty() => break,
+    let mut ranges = Vec::with_capacity(asked.ranges.len());
+    for range in &asked.ranges {
+        match range_of(range) {
+            Ok(range) => ranges.push(range),
+            Err(_) if !ranges.is_empty() => break,
             Err(refusal) => return Err(refusal),
         }
-        if bytes >= MAX_READ_BLOCKS_REPLY {
-            break;
-        }
+    }
+    let mut runs = Vec::new();
+    for (index, pieces) in (0_u32..).zip(store.read_ranges(&ranges, MAX_READ_BLOCKS_REPLY)?) {
+        runs.extend(pieces.into_iter().map(|p| range_piece(index, p)));
     }
     Ok(Response {
         read_blocks: Some(Box::new(dn::ReadBlocksResponseProto { data: runs })),
@@ -310,27 +305,10 @@ fn read_blocks(store: &Store, request: &Request, ok: Response) -> Result<Answer,
     .into())
 }
 
-fn read_range(
-    store: &Store,
-    range: &dn::BlockRangeProto,
-    room: u64,
-) -> Result<Vec<Piece>, Refusal> {
+fn range_of(range: &dn::BlockRangeProto) -> Result<(BlockId, u64, u64), Refusal> {
     let id = block_id_to_read(&range.block_id)?;
-    if range.length == 0 {
-        return Ok(Vec::new());
+    if range.offset.checked_add(range.length).is_none() {
+        return Err(Refusal::malformed("range beyond the end of numbers"));
     }
-    let end = range
-        .offset
-        .checked_add(range.length)
-        .ok_or_else(|| Refusal::malformed("range beyond the end of numbers"))?;
-    let length = store.committed_length(id)?;
-    if end > length {
-        return Err(StoreError::OutOfRange {
-            block: id,
-            offset: range.offset,
-            length,
-        }
-        .into());
-    }
-    Ok(store.read(id, range.offset, range.length.min(room))?)
+    Ok((id, range.offset, range.length))
 }

@@ -15,6 +15,7 @@ use super::lock;
 use super::media::Media;
 use super::num::{to_u64, to_usize};
 use super::record::{FILE_HEADER_LEN, FORMAT, FileHeader, Header, RECORD_HEADER_LEN};
+use super::spans::Spans;
 
 /// Container files kept open at once; well below the usual limit of 1,024 descriptors.
 const MAX_OPEN: usize = 256;
@@ -147,8 +148,12 @@ impl Files {
         Ok(opened)
     }
 
-    /// The verified payload of a record; `None` when it is damaged.
-    pub(crate) fn payload(&self, record: RecordRef) -> io::Result<Option<Bytes>> {
+    /// The verified payload of a record; `None` when it is damaged. Its bytes are taken from `spans` if they are there.
+    pub(crate) fn payload(&self, record: RecordRef, spans: &Spans) -> io::Result<Option<Bytes>> {
+        let len = RECORD_HEADER_LEN + to_usize(u64::from(record.payload_len));
+        if let Some((file, bytes)) = spans.get(record.file, record.at, len) {
+            return Ok(verified(bytes, file.nonce, record));
+        }
         let file = self.get(record.file)?;
         read_payload(&file.file, file.nonce, record)
     }
@@ -179,11 +184,16 @@ pub(crate) fn read_payload(
         Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         Err(e) => return Err(e),
     }
+    Ok(verified(Bytes::from(bytes), nonce, record))
+}
+
+/// The payload out of a whole record's bytes; `None` when they are damaged.
+fn verified(bytes: Bytes, nonce: u64, record: RecordRef) -> Option<Bytes> {
     let intact = Header::decode(&bytes, nonce, record.at).is_some_and(|h| {
         h.payload_len == record.payload_len
             && h.payload_crc == record_crc(&[&bytes[RECORD_HEADER_LEN..]])
     });
-    Ok(intact.then(|| Bytes::from(bytes).slice(RECORD_HEADER_LEN..)))
+    intact.then(|| bytes.slice(RECORD_HEADER_LEN..))
 }
 
 /// Where the payload of the record at `at` begins.

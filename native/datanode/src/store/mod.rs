@@ -40,6 +40,7 @@ mod read;
 mod record;
 mod recover;
 mod scan;
+mod spans;
 #[cfg(test)]
 mod tests;
 mod types;
@@ -61,9 +62,10 @@ pub(crate) use num::{to_u64, to_usize};
 use block::{Block, Digests};
 use extents::Extent;
 use log::{Log, LogConfig};
-use read::ReadPlan;
+use read::{ReadPlan, Source};
 use record::{CommitPayload, Kind, StoredChunk, store_pairs};
 use recover::{Blocks, recover};
+use spans::Spans;
 
 /// Locks `mutex`. State behind our mutexes is whole between statements, so a panic elsewhere does not
 /// make it unusable.
@@ -289,7 +291,7 @@ impl Store {
         let stored = block.length().saturating_sub(chunk.offset).min(chunk.len);
         if stored > 0 {
             let held = block.extents.range(chunk.offset, chunk.offset + stored);
-            let held = read::raw(&self.log.files, &held)
+            let held = read::raw(self.source(&Spans::default()), &held)
                 .map_err(|e| StoreError::io("read of a container file", e))?;
             if held.as_ref() != &data[..to_usize(stored)] {
                 return Err(StoreError::CommittedBytes {
@@ -378,7 +380,7 @@ impl Store {
             return Ok(());
         }
         let held = block.extents.range(chunk.offset, chunk.end());
-        let held = read::raw(&self.log.files, &held)
+        let held = read::raw(self.source(&Spans::default()), &held)
             .map_err(|e| StoreError::io("read of a container file", e))?;
         match checksum::first_mismatch(&chunk.checksums, &held) {
             None => Ok(()),
@@ -452,8 +454,63 @@ impl Store {
     /// [`StoreError::OutOfRange`] beyond the committed length, [`StoreError::Checksum`] on damage,
     /// [`StoreError::NoSuchBlock`].
     pub fn read(&self, id: BlockId, offset: u64, len: u64) -> Result<Vec<Piece>, StoreError> {
+        let plan = self.plan(id, offset, len, u64::MAX)?;
+        self.pieces(&plan, &Spans::default())
+    }
+
+    /// As [`Store::read`] for several ranges, until `room` bytes are found; an empty range is read as nothing. Neighbours in the
+    /// container files are read together. An error ends the answer before its range, and is told when that is the first.
+    ///
+    /// # Errors
+    /// As [`Store::read`].
+    pub fn read_ranges(
+        &self,
+        ranges: &[(BlockId, u64, u64)],
+        room: u64,
+    ) -> Result<Vec<Vec<Piece>>, StoreError> {
+        let (mut plans, mut wanted, mut left) = (Vec::new(), Vec::new(), room);
+        let mut failed = None;
+        for &(id, offset, len) in ranges {
+            if left == 0 {
+                break;
+            }
+            if len == 0 {
+                plans.push(None);
+                continue;
+            }
+            match self.plan(id, offset, len, left) {
+                Ok(plan) => {
+                    left -= plan.len();
+                    plan.wanted(&mut wanted);
+                    plans.push(Some(plan));
+                }
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
+            }
+        }
+        let spans = Spans::read(&self.log.files, wanted);
+        let mut found = Vec::with_capacity(plans.len());
+        for plan in plans {
+            match plan.map_or(Ok(Vec::new()), |plan| self.pieces(&plan, &spans)) {
+                Ok(pieces) => found.push(pieces),
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
+            }
+        }
+        match failed {
+            Some(error) if found.iter().all(Vec::is_empty) => Err(error),
+            _ => Ok(found),
+        }
+    }
+
+    /// How to read a range that must be committed, or as much of it as there is room for.
+    fn plan(&self, id: BlockId, offset: u64, len: u64, room: u64) -> Result<ReadPlan, StoreError> {
         let end = offset.saturating_add(len);
-        let plan = self.with_reader(id, |extents, reader| {
+        self.with_reader(id, |extents, reader| {
             if end > reader.length {
                 return Err(StoreError::OutOfRange {
                     block: id,
@@ -461,9 +518,20 @@ impl Store {
                     length: reader.length,
                 });
             }
+            let end = offset + len.min(room);
             Ok(ReadPlan::new(id, reader, extents, offset, end))
-        })?;
-        read::pieces(&self.log.files, &plan, offset, end)
+        })
+    }
+
+    fn source<'a>(&'a self, spans: &'a Spans) -> Source<'a> {
+        Source {
+            files: &self.log.files,
+            spans,
+        }
+    }
+
+    fn pieces(&self, plan: &ReadPlan, spans: &Spans) -> Result<Vec<Piece>, StoreError> {
+        read::pieces(self.source(spans), plan)
     }
 
     /// Exactly the bytes from `offset` to `offset + len`, verified.

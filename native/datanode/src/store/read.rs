@@ -10,7 +10,8 @@ use super::error::StoreError;
 use super::extents::{Extent, Extents, first_gap};
 use super::files::{Files, RecordRef, payload_at};
 use super::num::{to_u64, to_usize};
-use super::record::{CommitPayload, load_pairs};
+use super::record::{CommitPayload, RECORD_HEADER_LEN, load_pairs};
+use super::spans::{Spans, Wanted, wanted};
 use super::types::{BlockId, BlockView, ChecksumKind, Chunk, Piece};
 
 fn damaged(block: BlockId, offset: u64, detail: &str) -> StoreError {
@@ -23,21 +24,34 @@ fn damaged(block: BlockId, offset: u64, detail: &str) -> StoreError {
     }
 }
 
+/// Where bytes come from: container files, and what was read of them already.
+#[derive(Clone, Copy)]
+pub(crate) struct Source<'a> {
+    pub(crate) files: &'a Files,
+    pub(crate) spans: &'a Spans,
+}
+
 fn commit(
-    files: &Files,
+    source: Source<'_>,
     id: BlockId,
     at: u64,
     record: RecordRef,
 ) -> Result<CommitPayload, StoreError> {
-    files
-        .payload(record)
+    source
+        .files
+        .payload(record, source.spans)
         .map_err(|e| StoreError::io("read of a commit record", e))?
         .and_then(|bytes| CommitPayload::decode(bytes).ok())
         .ok_or_else(|| damaged(id, at, "a commit record is damaged"))
 }
 
 /// The committed chunks, as far as their segments begin before `to`.
-fn chunks(files: &Files, id: BlockId, reader: &Reader, to: u64) -> Result<Vec<Chunk>, StoreError> {
+fn chunks(
+    source: Source<'_>,
+    id: BlockId,
+    reader: &Reader,
+    to: u64,
+) -> Result<Vec<Chunk>, StoreError> {
     let segments = &reader.segments;
     let mut found = Vec::new();
     for (i, segment) in segments.iter().enumerate() {
@@ -46,7 +60,7 @@ fn chunks(files: &Files, id: BlockId, reader: &Reader, to: u64) -> Result<Vec<Ch
         }
         let next = segments.get(i + 1).map_or(reader.chunks, |s| s.first);
         let count = to_usize(u64::from(next.saturating_sub(segment.first)));
-        let listed = commit(files, id, segment.start, segment.record)?.chunks;
+        let listed = commit(source, id, segment.start, segment.record)?.chunks;
         let before = found.len();
         found.extend(listed.into_iter().take(count).map_while(|c| c.load()));
         if found.len() - before != count {
@@ -63,10 +77,14 @@ fn chunks(files: &Files, id: BlockId, reader: &Reader, to: u64) -> Result<Vec<Ch
 /// The whole committed state of a block.
 pub(crate) fn view(files: &Files, id: BlockId, reader: &Reader) -> Result<BlockView, StoreError> {
     let head = reader.head.ok_or(StoreError::NoSuchBlock(id))?;
-    let head = commit(files, id, reader.length, head)?;
+    let source = Source {
+        files,
+        spans: &Spans::default(),
+    };
+    let head = commit(source, id, reader.length, head)?;
     Ok(BlockView {
         id,
-        chunks: chunks(files, id, reader, u64::MAX)?,
+        chunks: chunks(source, id, reader, u64::MAX)?,
         metadata: load_pairs(head.metadata),
         length: reader.length,
         eof: head.eof,
@@ -74,9 +92,14 @@ pub(crate) fn view(files: &Files, id: BlockId, reader: &Reader) -> Result<BlockV
     })
 }
 
+/// Extents up to this length are worth reading together with their neighbours.
+const SMALL: u32 = 256 << 10;
+
 /// What a read needs to know, taken while the block was locked.
 pub(crate) struct ReadPlan {
     id: BlockId,
+    from: u64,
+    to: u64,
     /// The segments that hold the range.
     reader: Reader,
     /// All extents of those segments.
@@ -96,6 +119,8 @@ impl ReadPlan {
         let end = next.map_or(reader.length, |s| s.start);
         Self {
             id,
+            from,
+            to,
             extents: extents.range(start, end),
             reader: Reader {
                 segments: segments[first..behind].to_vec(),
@@ -104,21 +129,36 @@ impl ReadPlan {
             },
         }
     }
+
+    /// Bytes that are asked for.
+    pub(crate) fn len(&self) -> u64 {
+        self.to - self.from
+    }
+
+    /// What of the container files will be read: the commits, and the extents if they are small.
+    pub(crate) fn wanted(&self, into: &mut Vec<Wanted>) {
+        let commits = self.reader.segments.iter().map(|segment| {
+            let record = segment.record;
+            let len = RECORD_HEADER_LEN + to_usize(u64::from(record.payload_len));
+            wanted(record.file, record.at, len)
+        });
+        into.extend(commits);
+        let small = self
+            .extents
+            .iter()
+            .filter(|e| e.len <= SMALL && e.end() > self.from && e.start < self.to);
+        into.extend(small.map(|e| wanted(e.file, place(e), to_usize(u64::from(e.len)))));
+    }
 }
 
-/// The verified bytes of `from..to`, which lies inside the committed length, chunk by chunk and widened
-/// to the borders of checksum windows.
-pub(crate) fn pieces(
-    files: &Files,
-    plan: &ReadPlan,
-    from: u64,
-    to: u64,
-) -> Result<Vec<Piece>, StoreError> {
+/// The verified bytes of a plan's range, chunk by chunk and widened to the borders of checksum windows.
+pub(crate) fn pieces(source: Source<'_>, plan: &ReadPlan) -> Result<Vec<Piece>, StoreError> {
+    let (from, to) = (plan.from, plan.to);
     let mut found = Vec::new();
-    for chunk in chunks(files, plan.id, &plan.reader, to)? {
+    for chunk in chunks(source, plan.id, &plan.reader, to)? {
         if chunk.end() > from && chunk.offset < to {
             let piece = piece(
-                files,
+                source,
                 plan,
                 &chunk,
                 from.max(chunk.offset),
@@ -134,7 +174,7 @@ pub(crate) fn pieces(
 
 /// The part of `chunk` from `from` to `to`, widened to whole windows and verified.
 fn piece(
-    files: &Files,
+    source: Source<'_>,
     plan: &ReadPlan,
     chunk: &Chunk,
     from: u64,
@@ -161,9 +201,9 @@ fn piece(
         ));
     }
     let data = if summed {
-        raw(files, &extents).map_err(|e| StoreError::io("read of a container file", e))?
+        raw(source, &extents).map_err(|e| StoreError::io("read of a container file", e))?
     } else {
-        by_records(files, plan.id, &extents)?
+        by_records(source, plan.id, &extents)?
     };
     let checksums = checksum::slice(&chunk.checksums, low, high);
     if let Some(bad) = checksum::first_mismatch(&checksums, &data) {
@@ -181,22 +221,36 @@ fn piece(
     })
 }
 
+/// Where in its file an extent's first byte stands.
+fn place(e: &Extent) -> u64 {
+    payload_at(e.record) + u64::from(e.skip)
+}
+
 /// The bytes of `extents` one behind the other, not verified.
-pub(crate) fn raw(files: &Files, extents: &[Extent]) -> std::io::Result<Bytes> {
+pub(crate) fn raw(source: Source<'_>, extents: &[Extent]) -> std::io::Result<Bytes> {
+    if let [e] = extents
+        && let Some((_, bytes)) = source
+            .spans
+            .get(e.file, place(e), to_usize(u64::from(e.len)))
+    {
+        return Ok(bytes);
+    }
     let len: u64 = extents.iter().map(|e| u64::from(e.len)).sum();
     let mut data = BytesMut::zeroed(to_usize(len));
     let mut at = 0;
     for e in extents {
         let end = at + to_usize(u64::from(e.len));
-        let place = payload_at(e.record) + u64::from(e.skip);
-        files.read(e.file, place, &mut data[at..end])?;
+        source
+            .spans
+            .fill(source.files, e.file, place(e), &mut data[at..end])?;
         at = end;
     }
     Ok(data.freeze())
 }
 
 /// The bytes of `extents`, verified by the checksums of their records: for chunks without checksums.
-fn by_records(files: &Files, id: BlockId, extents: &[Extent]) -> Result<Bytes, StoreError> {
+fn by_records(source: Source<'_>, id: BlockId, extents: &[Extent]) -> Result<Bytes, StoreError> {
+    let files = source.files;
     let mut data = BytesMut::new();
     for e in extents {
         let header = files
@@ -209,7 +263,7 @@ fn by_records(files: &Files, id: BlockId, extents: &[Extent]) -> Result<Bytes, S
             payload_len: header.payload_len,
         };
         let payload = files
-            .payload(record)
+            .payload(record, source.spans)
             .map_err(|e| StoreError::io("read of a container file", e))?
             .ok_or_else(|| damaged(id, e.start, "the record of these bytes is damaged"))?;
         let from = to_usize(u64::from(e.skip));

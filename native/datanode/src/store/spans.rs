@@ -1,0 +1,153 @@
+//! Neighbouring bytes of container files, brought by one reading: small blocks that lie behind each other cost one system call
+//! together instead of two each. Nothing is verified here, and what is missing here is read one by one by its reader.
+
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+
+use super::files::{ContainerFile, Files};
+use super::num::{to_u64, to_usize};
+
+/// Bytes between two wanted ranges that are read rather than skipped: about what a system call costs.
+const GAP: u64 = 8 << 10;
+
+/// Longest span.
+const LONGEST: u64 = 8 << 20;
+
+/// Bytes of a container file that will be wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Wanted {
+    pub(crate) file: u32,
+    pub(crate) at: u64,
+    pub(crate) len: u64,
+}
+
+impl Wanted {
+    fn end(&self) -> u64 {
+        self.at.saturating_add(self.len)
+    }
+}
+
+struct Span {
+    file: Arc<ContainerFile>,
+    start: u64,
+    bytes: Bytes,
+}
+
+/// Runs of container files in memory, in order.
+#[derive(Default)]
+pub(crate) struct Spans(Vec<Span>);
+
+impl Spans {
+    /// Reads what is wanted. A run that cannot be read is left out: whoever needs it learns why.
+    pub(crate) fn read(files: &Files, wanted: Vec<Wanted>) -> Self {
+        let runs = runs(wanted);
+        Self(
+            runs.into_iter()
+                .filter_map(|run| {
+                    let file = files.get(run.file).ok()?;
+                    let mut bytes = BytesMut::zeroed(to_usize(run.len));
+                    files.read(run.file, run.at, &mut bytes).ok()?;
+                    Some(Span {
+                        file,
+                        start: run.at,
+                        bytes: bytes.freeze(),
+                    })
+                })
+                .collect(),
+        )
+    }
+
+    /// The bytes at `at` of file `number`, if all of them are here, and the file.
+    pub(crate) fn get(
+        &self,
+        number: u32,
+        at: u64,
+        len: usize,
+    ) -> Option<(&Arc<ContainerFile>, Bytes)> {
+        let behind = self
+            .0
+            .partition_point(|span| (span.file.number, span.start) <= (number, at));
+        let span = self.0.get(behind.checked_sub(1)?)?;
+        let from = to_usize(at - span.start);
+        let to = from.checked_add(len)?;
+        (span.file.number == number && to <= span.bytes.len())
+            .then(|| (&span.file, span.bytes.slice(from..to)))
+    }
+
+    /// Fills `out` with the bytes at `at` of file `number`, from here or from the file.
+    pub(crate) fn fill(
+        &self,
+        files: &Files,
+        number: u32,
+        at: u64,
+        out: &mut [u8],
+    ) -> std::io::Result<()> {
+        match self.get(number, at, out.len()) {
+            Some((_, bytes)) => {
+                out.copy_from_slice(&bytes);
+                Ok(())
+            }
+            None => files.read(number, at, out),
+        }
+    }
+}
+
+/// Sorted runs that hold all of `wanted`; a range that stands alone is no run, for it is read as cheaply by its reader.
+fn runs(mut wanted: Vec<Wanted>) -> Vec<Wanted> {
+    wanted.sort_unstable();
+    let mut runs: Vec<(Wanted, usize)> = Vec::new();
+    for next in wanted {
+        match runs.last_mut() {
+            Some((run, parts))
+                if run.file == next.file
+                    && next.at <= run.end().saturating_add(GAP)
+                    && next.end().saturating_sub(run.at) <= LONGEST =>
+            {
+                run.len = run.end().max(next.end()) - run.at;
+                *parts += 1;
+            }
+            _ => runs.push((next, 1)),
+        }
+    }
+    runs.into_iter()
+        .filter(|(run, parts)| *parts > 1 && run.len > 0)
+        .map(|(run, _)| run)
+        .collect()
+}
+
+/// The range of a record or of a part of its payload.
+pub(crate) fn wanted(file: u32, at: u64, len: usize) -> Wanted {
+    Wanted {
+        file,
+        at,
+        len: to_u64(len),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_read_together_and_what_is_far_away_is_not() {
+        let near = [wanted(1, 100, 50), wanted(1, 150, 50), wanted(1, 4000, 10)];
+        assert_eq!(runs(near.to_vec()), [wanted(1, 100, 3910)]);
+        let mut mixed = near.to_vec();
+        mixed.extend([wanted(2, 200, 8), wanted(1, 1 << 20, 8), wanted(2, 0, 8)]);
+        assert_eq!(runs(mixed), [wanted(1, 100, 3910), wanted(2, 0, 208)]);
+        assert!(runs(vec![wanted(1, 0, 10), wanted(1, 1 << 20, 10)]).is_empty());
+        // Bytes within bytes do not shorten a run.
+        let nested = vec![wanted(1, 0, 100), wanted(1, 10, 5)];
+        assert_eq!(runs(nested), [wanted(1, 0, 100)]);
+    }
+
+    #[test]
+    fn no_run_is_longer_than_the_limit() {
+        let wanted: Vec<_> = (0..100).map(|i| wanted(1, i << 18, 1 << 18)).collect();
+        let runs = runs(wanted);
+        assert!(runs.len() > 1);
+        assert!(runs.iter().all(|run| run.len <= LONGEST));
+        assert_eq!(runs.iter().map(|run| run.len).sum::<u64>(), 100 << 18);
+    }
+}
