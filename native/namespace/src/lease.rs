@@ -65,13 +65,15 @@ fn refusal(ctx: &Context<'_, '_>, handle: &Handle) -> Ruled<Option<RefusalKind>>
     if open.append.is_none() {
         return Ok(Some(RefusalKind::SessionUnknown));
     }
-    if open.file != handle.file {
+    if guard!(RenewSameFile, open.file != handle.file) {
         return Ok(Some(RefusalKind::IdentityMismatch));
     }
     match session::phase(&open) {
-        Phase::Recovering => return Ok(Some(RefusalKind::Fenced)),
-        Phase::Invalidated => return Ok(Some(RefusalKind::Invalidated)),
-        Phase::Active => {}
+        Phase::Recovering if guard!(RenewFenced) => return Ok(Some(RefusalKind::Fenced)),
+        Phase::Invalidated if guard!(RenewInvalidated) => {
+            return Ok(Some(RefusalKind::Invalidated));
+        }
+        Phase::Active | Phase::Recovering | Phase::Invalidated => {}
     }
     let owned = table::file(ctx.txn, &Place::from(open.place))?.is_some_and(|file| {
         file.append_owner == Some(handle.session) && file.object_id == handle.file

@@ -6,6 +6,9 @@
 //! This crate may not ask a clock, draw a random number, touch a file or a socket, start a thread or know a wire type. Time, holders of
 //! new blocks and the caller's name come with the entry.
 
+#[macro_use]
+mod guard;
+
 mod admin;
 mod append;
 mod block;
