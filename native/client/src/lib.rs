@@ -18,6 +18,7 @@ mod lease;
 mod om;
 pub mod path;
 pub mod read;
+pub mod recover;
 mod runtime;
 pub mod status;
 #[cfg(test)]
@@ -31,6 +32,7 @@ pub use error::{Error, ErrorKind, Retry};
 pub use filesystem::FileSystem;
 pub use path::FsPath;
 pub use read::Reader;
+pub use recover::RecoverOptions;
 pub use status::{AppendStatus, Capabilities, FileStatus, ListPage};
 pub use wait::CancelToken;
 pub use write::{CreateOptions, Replication, WriteStream};

@@ -92,15 +92,6 @@ impl FileSystem {
         AppendBuilder::new(self, self.resolve(path))
     }
 
-    /// Recovers a file whose writer died; true when it is closed.
-    ///
-    /// # Errors
-    /// [`crate::ErrorKind::Unsupported`]: recovery is not built yet.
-    pub async fn recover_lease(&self, path: &str) -> Result<bool> {
-        let path = self.resolve(path)?;
-        Err(Error::unsupported("recovering a lease is not built yet").at("recover lease", path))
-    }
-
     /// Creates a file and opens it for writing. On a server that can append the file is visible at once and leased.
     ///
     /// # Errors

@@ -240,15 +240,16 @@ impl FileSystem {
                 Err(error) => return Err(error.at("capabilities", &path)),
             }
         };
-        let append = self.om().features().can_append()
-            && layout != BucketLayout::ObjectStore
-            && !path.bucket().is_empty()
-            && !path.is_snapshot();
+        let features = self.om().features();
+        let sessions =
+            layout != BucketLayout::ObjectStore && !path.bucket().is_empty() && !path.is_snapshot();
+        let append = sessions && features.can_append();
         Ok(Capabilities {
             append,
             hflush: append,
             hsync: append,
-            lease_recovery: false,
+            // Also while append is switched off: what was admitted before may have to be recovered.
+            lease_recovery: sessions && features.can_recover(),
             atomic_rename: layout == BucketLayout::FileSystemOptimized,
         })
     }
@@ -259,29 +260,31 @@ impl FileSystem {
     /// [`crate::ErrorKind::NotFound`]; [`crate::ErrorKind::Unsupported`] on a server that does not tell.
     pub async fn append_status(&self, path: &str) -> Result<Option<AppendStatus>> {
         let path = self.resolve(path)?;
-        let work = async {
-            if !self.om().features().knows_append() {
-                return Err(Error::unsupported("the server does not tell who writes"));
-            }
-            if !path.is_key() {
-                return Err(Error::new(ErrorKind::IsDirectory, "it is a directory"));
-            }
-            let mut request = self.om().request(Type::GetKeyInfo);
-            let mut args = key_args(&path);
-            args.head_op = Some(true);
-            request.get_key_info_request = Some(Box::new(GetKeyInfoRequest {
-                key_args: args,
-                ..GetKeyInfoRequest::default()
-            }));
-            let response = self.om().call(request, Effect::Read).await?;
-            let status = response
-                .get_key_info_response
-                .ok_or_else(|| without("key info"))?
-                .append_status;
-            Ok(status.as_ref().and_then(from_wire::append_status))
-        };
-        work.await
-            .map_err(|error: Error| error.at("append status", &path))
+        self.writer_at(&path)
+            .await
+            .map_err(|error| error.at("append status", &path))
+    }
+
+    pub(crate) async fn writer_at(&self, path: &FsPath) -> Result<Option<AppendStatus>> {
+        if !self.om().features().knows_append() {
+            return Err(Error::unsupported("the server does not tell who writes"));
+        }
+        if !path.is_key() {
+            return Err(Error::new(ErrorKind::IsDirectory, "it is a directory"));
+        }
+        let mut request = self.om().request(Type::GetKeyInfo);
+        let mut args = key_args(path);
+        args.head_op = Some(true);
+        request.get_key_info_request = Some(Box::new(GetKeyInfoRequest {
+            key_args: args,
+            ..GetKeyInfoRequest::default()
+        }));
+        let response = self.om().call(request, Effect::Read).await?;
+        let status = response
+            .get_key_info_response
+            .ok_or_else(|| without("key info"))?
+            .append_status;
+        Ok(status.as_ref().and_then(from_wire::append_status))
     }
 }
 

@@ -59,6 +59,13 @@ impl Features {
             .as_ref()
             .is_some_and(|f| f.supported() && f.finalized() && f.enabled())
     }
+
+    /// Sessions may exist, and can be recovered.
+    pub(crate) fn can_recover(&self) -> bool {
+        self.append
+            .as_ref()
+            .is_some_and(|f| f.supported() && f.finalized())
+    }
 }
 
 /// What a call does if it is sent twice.
