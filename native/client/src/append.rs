@@ -40,18 +40,21 @@ impl<'a> AppendBuilder<'a> {
         self
     }
 
-    /// Until when the call may wait for the server.
+    /// Until when the call may wait, for the server and for another session's end. Without one an append waits as long as the server
+    /// gives that session, and `libappend.recovery.budget` for recovering the file afterwards. A deadline can only shorten this.
     pub fn deadline(mut self, deadline: Instant) -> Self {
         self.deadline = Some(deadline);
         self
     }
 
-    /// Opens the stream at the end of the file.
+    /// Opens the stream at the end of the file. While an append session of another client has it, the call waits; it ends early when
+    /// that session renews its lease, and recovers the file once the lease is over.
     ///
     /// # Errors
     /// [`crate::ErrorKind::NotFound`], [`crate::ErrorKind::IsDirectory`], [`crate::ErrorKind::ReadOnly`] below a snapshot,
-    /// [`crate::ErrorKind::Conflict`] with the other writer while one lives, [`crate::ErrorKind::Unsupported`] for a server or
-    /// bucket layout that cannot append, [`crate::ErrorKind::OutcomeUnknown`]. After a failure no session of this call is left.
+    /// [`crate::ErrorKind::Conflict`] with the other writer while one lives, at once if it is a stream of this file system itself or
+    /// an ordinary writer; [`crate::ErrorKind::Recovering`] if the file was being recovered and that did not end in time;
+    /// [`crate::ErrorKind::Unsupported`] for a server or bucket layout that cannot append, [`crate::ErrorKind::OutcomeUnknown`]. After a failure no session of this call is left.
     pub async fn open(self) -> Result<WriteStream> {
         let path = self.path?;
         let at = |error: Error| error.at("append", &path);

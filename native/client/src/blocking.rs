@@ -11,12 +11,16 @@ use crate::Result;
 use crate::admin::{BucketInfo, BucketOptions, VolumeInfo, VolumeOptions};
 use crate::config::Config;
 use crate::path::FsPath;
+use crate::recover::RecoverOptions;
 use crate::runtime::block_on;
 use crate::status::{
     AppendStatus, Capabilities, FileStatus, ListPage, OpenFilesPage, RenameOutcome, SessionHandle,
 };
 pub use crate::wait::Wait;
 use crate::write::CreateOptions;
+
+/// How long after its deadline an append may still say why it failed.
+const ANSWER: Duration = Duration::from_millis(200);
 
 /// [`crate::FileSystem`], blocking.
 #[derive(Debug, Clone)]
@@ -37,6 +41,12 @@ pub struct AppendOptions {
     pub new_block: bool,
     /// See [`crate::AppendBuilder::create_if_missing`].
     pub create_if_missing: bool,
+}
+
+impl From<crate::FileSystem> for FileSystem {
+    fn from(fs: crate::FileSystem) -> FileSystem {
+        FileSystem(fs)
+    }
 }
 
 /// All methods are those of [`crate::FileSystem`] of the same name, with their errors, and end with
@@ -130,7 +140,8 @@ impl FileSystem {
         block_on(wait, self.0.create(path, options)).map(WriteStream)
     }
 
-    /// See [`crate::FileSystem::append`]. The server may be waited for until the wait's deadline.
+    /// See [`crate::FileSystem::append`]. Another session is waited for until the wait's deadline, if that comes before the end of
+    /// its lease and the time for recovery; the error that names it may come 0.2 s later.
     ///
     /// # Errors
     /// Those of [`crate::AppendBuilder::open`].
@@ -145,10 +156,13 @@ impl FileSystem {
             .append(path)
             .new_block(options.new_block)
             .create_if_missing(options.create_if_missing);
+        let mut bound = *wait;
         if let Some(deadline) = wait.deadline {
             builder = builder.deadline(deadline);
+            // The error that says who is in the way comes at the deadline, and is not to be overtaken.
+            bound.deadline = deadline.checked_add(ANSWER);
         }
-        block_on(wait, builder.open()).map(WriteStream)
+        block_on(&bound, builder.open()).map(WriteStream)
     }
 
     /// See [`crate::FileSystem::open`].
@@ -224,6 +238,27 @@ impl FileSystem {
     /// As there.
     pub fn recover_lease(&self, path: &str, wait: &Wait<'_>) -> Result<bool> {
         block_on(wait, self.0.recover_lease(path))
+    }
+
+    /// See [`crate::FileSystem::recover_lease_with`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn recover_lease_with(
+        &self,
+        path: &str,
+        options: &RecoverOptions,
+        wait: &Wait<'_>,
+    ) -> Result<bool> {
+        block_on(wait, self.0.recover_lease_with(path, options))
+    }
+
+    /// See [`crate::FileSystem::is_file_closed`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn is_file_closed(&self, path: &str, wait: &Wait<'_>) -> Result<bool> {
+        block_on(wait, self.0.is_file_closed(path))
     }
 
     /// See [`crate::FileSystem::create_volume`].

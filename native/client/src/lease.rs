@@ -1,19 +1,29 @@
 //! The renewer: keeps the leases of all open sessions of a file system, in batches, whether or not data flows.
 //!
-//! A renewal that the server refuses marks its session, and the stream's next call fails. A server that cannot be reached ends
-//! nobody: its lease clock stands still as well, and it is asked again.
+//! A renewal that the server refuses marks its session and no other, and the stream's next call fails. A server that cannot be
+//! reached ends nobody: its lease clock stands still as well, and it is asked again.
+//!
+//! *A process that was stopped.* The lease runs on the server's clock, and nobody compares times of two machines. What this side
+//! knows is how long it has not heard from the server. Once that comes near the lease, a stream asks before its next step; it
+//! never goes on in the belief that nothing happened.
 
-use std::collections::HashMap;
+mod batches;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use append_wire::om::{AppendCode, RenewAppendLeasesRequest, RenewAppendLeasesResponse, Type};
+use append_wire::om::{AppendCode, RenewAppendLeasesResponse};
+use rand::Rng;
 
 use crate::Result;
 use crate::error::{Error, ErrorKind, table};
-use crate::om::{Effect, OmClient};
+use crate::om::OmClient;
 use crate::runtime;
-use crate::status::{SessionHandle, from_wire};
+use crate::status::SessionHandle;
 
 /// Parts of the soft limit after which a session is renewed.
 const RENEWALS_PER_SOFT_LIMIT: u32 = 4;
@@ -21,24 +31,58 @@ const RENEWALS_PER_SOFT_LIMIT: u32 = 4;
 /// The soft limit of a server that names none.
 const DEFAULT_SOFT_LIMIT: Duration = Duration::from_secs(60);
 
-/// Sessions in one request to a server that names no bound.
-const DEFAULT_BATCH: usize = 100;
-
 /// No renewal follows another sooner.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(50);
+
+/// Of the soft limit, in eighths: having heard nothing for longer, a stream asks before it goes on. The rest is for the way of a
+/// request and for clocks that do not run alike.
+const TRUSTED_EIGHTHS: u32 = 6;
+
+/// Sessions that ended without the server's word and are remembered, at most.
+const MOST_LOST: usize = 10_000;
 
 /// The lease of one session, shared by its stream and the renewer.
 #[derive(Debug)]
 pub(crate) struct Lease {
     pub(crate) handle: SessionHandle,
+    /// Time from one renewal to the next, at most.
     period: Duration,
-    ended: Mutex<Option<(ErrorKind, String)>>,
+    /// How long the session is taken for alive without a word from the server.
+    trusted: Duration,
+    state: Mutex<LeaseState>,
+}
+
+#[derive(Debug)]
+struct LeaseState {
+    ended: Option<(ErrorKind, String)>,
+    /// When the last request about this session was sent that was answered, or failed on its way: from then on this process has
+    /// been awake.
+    awake: Instant,
+    /// When it is to be renewed next.
+    due: Instant,
+    /// Its stream is being closed.
+    closing: bool,
 }
 
 impl Lease {
+    fn new(handle: SessionHandle, period: Duration, soft_limit: Duration) -> Lease {
+        let now = Instant::now();
+        Lease {
+            handle,
+            period,
+            trusted: soft_limit * TRUSTED_EIGHTHS / 8,
+            state: Mutex::new(LeaseState {
+                ended: None,
+                awake: now,
+                due: now + jittered(period),
+                closing: false,
+            }),
+        }
+    }
+
     /// Fails once the session is known to be over.
     pub(crate) fn check(&self) -> Result<()> {
-        match &*self.ended() {
+        match &self.state().ended {
             None => Ok(()),
             Some((kind, text)) => {
                 Err(Error::new(*kind, text.clone()).with_session(self.handle.session))
@@ -48,12 +92,43 @@ impl Lease {
 
     /// The server said that the session is over. The first reason stays.
     pub(crate) fn end(&self, kind: ErrorKind, text: impl Into<String>) {
-        self.ended().get_or_insert_with(|| (kind, text.into()));
+        self.state()
+            .ended
+            .get_or_insert_with(|| (kind, text.into()));
     }
 
-    fn ended(&self) -> MutexGuard<'_, Option<(ErrorKind, String)>> {
-        self.ended.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The stream writes no more: another append may wait for its end.
+    pub(crate) fn closing(&self) {
+        self.state().closing = true;
     }
+
+    /// Nothing was heard for so long that the session may be over without this process knowing.
+    fn in_doubt(&self) -> bool {
+        let state = self.state();
+        state.ended.is_none() && state.awake.elapsed() >= self.trusted
+    }
+
+    /// A request sent at this time came to an end; the next follows after its period, or sooner after a failure.
+    fn tried(&self, sent: Instant, failed: bool) {
+        let wait = if failed {
+            self.period / RENEWALS_PER_SOFT_LIMIT
+        } else {
+            jittered(self.period)
+        };
+        let mut state = self.state();
+        state.awake = state.awake.max(sent);
+        state.due = Instant::now() + wait;
+    }
+
+    fn state(&self) -> MutexGuard<'_, LeaseState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A period less up to a quarter, so that clients that began together do not renew together.
+fn jittered(period: Duration) -> Duration {
+    let quarter = u64::try_from((period / 4).as_micros()).unwrap_or(u64::MAX);
+    period - Duration::from_micros(rand::rng().random_range(0..=quarter))
 }
 
 /// Renews the sessions of one file system.
@@ -70,7 +145,11 @@ struct Inner {
 #[derive(Debug, Default)]
 struct State {
     leases: HashMap<u64, Arc<Lease>>,
+    /// Sessions of ours whose streams are gone while the server may still hold them.
+    lost: HashSet<u64>,
     running: bool,
+    /// When the renewer looks next.
+    next: Option<Instant>,
 }
 
 impl Renewer {
@@ -89,44 +168,82 @@ impl Renewer {
         soft_limit: Option<Duration>,
     ) -> Result<Arc<Lease>> {
         let runtime = runtime::handle()?;
-        let lease = Arc::new(Lease {
-            handle,
-            period: self.period(soft_limit),
-            ended: Mutex::default(),
-        });
-        let start = {
+        let limit = self.soft_limit(soft_limit);
+        let lease = Arc::new(Lease::new(handle, self.period(limit), limit));
+        let due = lease.state().due;
+        let (start, sooner) = {
             let mut state = self.0.state();
             state.leases.insert(handle.session, Arc::clone(&lease));
-            !std::mem::replace(&mut state.running, true)
+            let start = !std::mem::replace(&mut state.running, true);
+            (start, state.next.is_none_or(|next| due < next))
         };
         if start {
-            runtime.spawn(renew(Arc::clone(&self.0)));
-        } else {
+            runtime.spawn(batches::renew(Arc::clone(&self.0)));
+        } else if sooner {
             self.0.changed.notify_one();
         }
         Ok(lease)
     }
 
-    /// Lets a session go.
+    /// Lets a session go: it has ended, or will with the call that follows.
     pub(crate) fn forget(&self, session: u64) {
-        self.0.state().leases.remove(&session);
-        self.0.changed.notify_one();
+        let last = {
+            let mut state = self.0.state();
+            state.leases.remove(&session);
+            state.leases.is_empty()
+        };
+        if last {
+            self.0.changed.notify_one();
+        }
     }
 
-    /// Whether a session is one of this file system's open streams.
+    /// Lets a session go that the server may still hold: nobody here will end it, so the next append may recover it.
+    pub(crate) fn lose(&self, session: u64) {
+        {
+            let mut state = self.0.state();
+            if state.lost.len() < MOST_LOST {
+                state.lost.insert(session);
+            }
+        }
+        self.forget(session);
+    }
+
+    /// Whether a session is one of this file system's streams that is open and not being closed.
     pub(crate) fn holds(&self, session: u64) -> bool {
-        self.0.state().leases.contains_key(&session)
+        let lease = self.0.state().leases.get(&session).cloned();
+        lease.is_some_and(|lease| {
+            let state = lease.state();
+            state.ended.is_none() && !state.closing
+        })
     }
 
-    fn period(&self, soft_limit: Option<Duration>) -> Duration {
+    /// Whether a session was ours and nobody here will end it. Asked once: the caller takes it over.
+    pub(crate) fn take_lost(&self, session: u64) -> bool {
+        self.0.state().lost.remove(&session)
+    }
+
+    /// Asks the server about a session of which nothing was heard for nearly as long as its lease, as after the process was
+    /// stopped. A server that cannot be asked decides nothing: what the stream sends next will meet it.
+    pub(crate) async fn make_sure(&self, lease: &Arc<Lease>) -> Result<()> {
+        if lease.in_doubt() {
+            let batch = [Arc::clone(lease)];
+            batches::renew_batch(&self.0, &batch, Instant::now() + lease.period).await;
+        }
+        lease.check()
+    }
+
+    fn soft_limit(&self, told: Option<Duration>) -> Duration {
         let feature = self.0.om.features().append.as_ref();
-        let limit = soft_limit
-            .or_else(|| {
-                feature
-                    .and_then(|f| f.soft_limit_ms)
-                    .map(Duration::from_millis)
-            })
-            .unwrap_or(DEFAULT_SOFT_LIMIT);
+        told.or_else(|| {
+            feature
+                .and_then(|f| f.soft_limit_ms)
+                .map(Duration::from_millis)
+        })
+        .unwrap_or(DEFAULT_SOFT_LIMIT)
+    }
+
+    fn period(&self, limit: Duration) -> Duration {
+        let feature = self.0.om.features().append.as_ref();
         let suggested = feature
             .and_then(|f| f.suggested_renew_ms)
             .map(Duration::from_millis);
@@ -140,69 +257,6 @@ impl Renewer {
 impl Inner {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Runs as long as there are sessions.
-async fn renew(inner: Arc<Inner>) {
-    let mut last = Instant::now();
-    loop {
-        let (leases, period) = {
-            let mut state = inner.state();
-            let period = state.leases.values().map(|lease| lease.period).min();
-            let Some(period) = period else {
-                state.running = false;
-                return;
-            };
-            (state.leases.values().cloned().collect::<Vec<_>>(), period)
-        };
-        let next = last + period;
-        if Instant::now() < next {
-            tokio::select! {
-                () = tokio::time::sleep_until(next.into()) => {}
-                () = inner.changed.notified() => {}
-            }
-            continue;
-        }
-        last = Instant::now();
-        renew_all(&inner, &leases, last + period).await;
-    }
-}
-
-async fn renew_all(inner: &Inner, leases: &[Arc<Lease>], deadline: Instant) {
-    let om = &inner.om;
-    let batch = om
-        .features()
-        .append
-        .as_ref()
-        .and_then(|feature| usize::try_from(feature.max_renew_batch()).ok())
-        .filter(|batch| *batch > 0)
-        .unwrap_or(DEFAULT_BATCH);
-    for leases in leases.chunks(batch) {
-        let mut request = om.request(Type::RenewAppendLeases);
-        request.renew_append_leases_request = Some(Box::new(RenewAppendLeasesRequest {
-            sessions: leases
-                .iter()
-                .map(|lease| from_wire::to_handle(lease.handle))
-                .collect(),
-        }));
-        match om.call_until(request, Effect::Change, deadline).await {
-            Ok(response) => {
-                if let Some(results) = response.renew_append_leases_response {
-                    note(leases, &results);
-                }
-            }
-            Err(error) if error.kind() == ErrorKind::Closed => {
-                let mut state = inner.state();
-                for lease in leases {
-                    lease.end(ErrorKind::Closed, "the file system is closed");
-                    state.leases.remove(&lease.handle.session);
-                }
-            }
-            Err(error) => {
-                tracing::warn!(sessions = leases.len(), %error, "leases could not be renewed");
-            }
-        }
     }
 }
 
@@ -225,87 +279,13 @@ fn note(leases: &[Arc<Lease>], response: &RenewAppendLeasesResponse) {
             );
             lease.end(
                 kind,
-                format!("the server ended the session ({})", code.as_str_name()),
+                format!(
+                    "the server ended session {} of file {} ({})",
+                    lease.handle.session,
+                    lease.handle.file,
+                    code.as_str_name()
+                ),
             );
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use append_wire::om::renew_append_leases_response::Renewal;
-
-    fn lease(session: u64) -> Arc<Lease> {
-        Arc::new(Lease {
-            handle: SessionHandle {
-                bucket: 1,
-                session,
-                file: 3,
-            },
-            period: SHORTEST_PERIOD,
-            ended: Mutex::default(),
-        })
-    }
-
-    #[test]
-    fn only_sessions_that_were_refused_end() {
-        let leases = [lease(1), lease(2), lease(3), lease(4)];
-        let codes = [
-            AppendCode::Ok,
-            AppendCode::Fenced,
-            AppendCode::RetryLater,
-            AppendCode::Invalidated,
-        ];
-        let results = leases.iter().zip(codes).map(|(lease, code)| Renewal {
-            handle: Some(from_wire::to_handle(lease.handle)),
-            code: Some(code.into()),
-            ..Renewal::default()
-        });
-        note(
-            &leases,
-            &RenewAppendLeasesResponse {
-                results: results.collect(),
-            },
-        );
-        let kinds = leases.map(|lease| lease.check().err().map(|error| error.kind()));
-        assert_eq!(
-            kinds,
-            [
-                None,
-                Some(ErrorKind::StaleSession),
-                None,
-                Some(ErrorKind::NotFound)
-            ]
-        );
-    }
-
-    #[test]
-    fn an_answer_about_another_session_is_not_believed() {
-        let leases = [lease(1)];
-        let result = Renewal {
-            handle: Some(from_wire::to_handle(lease(9).handle)),
-            code: Some(AppendCode::SessionUnknown.into()),
-            ..Renewal::default()
-        };
-        note(
-            &leases,
-            &RenewAppendLeasesResponse {
-                results: vec![result],
-            },
-        );
-        leases[0].check().unwrap();
-    }
-
-    #[test]
-    fn the_first_reason_stays() {
-        let lease = lease(5);
-        lease.end(ErrorKind::StaleSession, "fenced");
-        lease.end(ErrorKind::NotFound, "gone");
-        let error = lease.check().unwrap_err();
-        assert_eq!(
-            (error.kind(), error.session()),
-            (ErrorKind::StaleSession, Some(5))
-        );
     }
 }

@@ -22,6 +22,10 @@ pub const FAILOVER_ATTEMPTS: &str = "ozone.client.failover.max.attempts";
 pub const FAILOVER_WAIT: &str = "ozone.client.wait.between.retries.millis";
 /// How long one call may take with all its retries, 2 minutes.
 pub const CALL_TIMEOUT: &str = "libappend.call.timeout";
+/// How long the result of a publication is asked for again when its answer was lost, 15 minutes, which is also the most.
+pub const OUTCOME_TIMEOUT: &str = "libappend.outcome.timeout";
+/// How long an append goes on, once the lease of the writer before it is over, to recover the file, 30 s.
+pub const RECOVERY_BUDGET: &str = "libappend.recovery.budget";
 /// Checksum of chunks: `CRC32C` (default), `CRC32` or `NONE`.
 pub const CHECKSUM_TYPE: &str = "ozone.client.checksum.type";
 /// Bytes of one checksum window, 16 KB.

@@ -38,6 +38,8 @@ pub(crate) struct Settings {
     pub(crate) failover_attempts: u32,
     pub(crate) failover_wait: Duration,
     pub(crate) call_timeout: Duration,
+    pub(crate) outcome_timeout: Duration,
+    pub(crate) recovery_budget: Duration,
     pub(crate) checksum_type: ChecksumType,
     pub(crate) bytes_per_checksum: u32,
     pub(crate) chunk: usize,
@@ -71,6 +73,8 @@ impl Settings {
             failover_wait: time(config, keys::FAILOVER_WAIT, Duration::from_secs(2))?,
             call_timeout: time(config, keys::CALL_TIMEOUT, Duration::from_secs(120))?
                 .min(LONGEST_CALL),
+            outcome_timeout: time(config, keys::OUTCOME_TIMEOUT, LONGEST_CALL)?.min(LONGEST_CALL),
+            recovery_budget: time(config, keys::RECOVERY_BUDGET, Duration::from_secs(30))?,
             checksum_type: choice(
                 config,
                 keys::CHECKSUM_TYPE,

@@ -215,9 +215,20 @@ impl Error {
         self
     }
 
+    pub(crate) fn with_text(mut self, text: String) -> Error {
+        self.0.text = text;
+        self
+    }
+
     /// Adds what failed before.
     pub(crate) fn after(mut self, before: &str) -> Error {
         self.0.text = format!("{} (before that: {before})", self.0.text);
+        self
+    }
+
+    /// Names the file that a session had, which may not be the one at its path any more.
+    pub(crate) fn about_file(mut self, file: u64) -> Error {
+        self.0.text = format!("{} [file {file}]", self.0.text);
         self
     }
 

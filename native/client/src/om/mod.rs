@@ -84,6 +84,8 @@ enum Patience {
     OneRound,
     /// Servers that are away are waited for.
     UntilDeadline,
+    /// As before; and when the answer of a request that may have arrived was lost, until this time.
+    UntilDecided { until: Instant },
 }
 
 /// A client of one OM or one group of them. Thread-safe.
@@ -96,6 +98,8 @@ pub(crate) struct OmClient {
     invocations: Invocations,
     call_ids: AtomicI32,
     call_timeout: Duration,
+    /// How long the outcome of a change is asked for once its answer was lost.
+    outcome_timeout: Duration,
     /// A connection that leaves a call without an answer for this long is not used for another.
     silence: Duration,
     failover_wait: Duration,
@@ -120,6 +124,7 @@ impl OmClient {
             invocations: Invocations::new(*client),
             call_ids: AtomicI32::new(0),
             call_timeout: settings.call_timeout,
+            outcome_timeout: settings.outcome_timeout,
             silence: settings.connect_timeout.min(LONGEST_SILENCE),
             failover_wait: settings.failover_wait,
             failover_attempts: settings.failover_attempts,
@@ -174,6 +179,21 @@ impl OmClient {
     ) -> Result<OmResponse> {
         let deadline = deadline.min(Instant::now() + self.call_timeout);
         self.drive(request, effect, deadline, Patience::UntilDeadline)
+            .await
+    }
+
+    /// Makes a change whose outcome must be known: when its answer was lost, it is asked for again, under the same identity, for as
+    /// long as servers remember it for certain.
+    pub(crate) async fn decide(&self, request: OmRequest) -> Result<OmResponse> {
+        let now = Instant::now();
+        let patience = if self.features.knows_append() {
+            Patience::UntilDecided {
+                until: now + self.outcome_timeout,
+            }
+        } else {
+            Patience::UntilDeadline
+        };
+        self.drive(request, Effect::Change, now + self.call_timeout, patience)
             .await
     }
 
@@ -250,7 +270,9 @@ impl Call<'_> {
         loop {
             request.answered_below = answered_below();
             let at = self.om.current.load(Ordering::Relaxed) % self.om.servers.len();
-            let attempt = self.attempt(at, request, attempts).await;
+            let attempt = self
+                .attempt(at, request, attempts, self.attempt_deadline(maybe_done))
+                .await;
             attempts = attempts.saturating_add(1);
             let mut wait = false;
             match attempt {
@@ -297,10 +319,11 @@ impl Call<'_> {
             } else {
                 Duration::ZERO
             };
-            if Instant::now() + wait >= self.deadline || attempts > self.om.failover_attempts {
+            if Instant::now() + wait >= self.end(maybe_done) || attempts > self.om.failover_attempts
+            {
                 return Err(match last.kind() {
                     _ if maybe_done => unknown(&last),
-                    ErrorKind::Connect if self.patience == Patience::UntilDeadline => {
+                    ErrorKind::Connect if self.patience != Patience::OneRound => {
                         last.with_kind(ErrorKind::Timeout)
                     }
                     _ => last,
@@ -312,7 +335,27 @@ impl Call<'_> {
         }
     }
 
-    async fn attempt(&self, at: usize, request: &OmRequest, attempts: u32) -> Attempt {
+    /// When the call gives up.
+    fn end(&self, maybe_done: bool) -> Instant {
+        match self.patience {
+            Patience::UntilDecided { until } if maybe_done => until.max(self.deadline),
+            _ => self.deadline,
+        }
+    }
+
+    /// Until when one attempt is waited for: a server that says nothing is not asked once only.
+    fn attempt_deadline(&self, maybe_done: bool) -> Instant {
+        let longest = Instant::now() + self.om.call_timeout;
+        self.end(maybe_done).min(longest)
+    }
+
+    async fn attempt(
+        &self,
+        at: usize,
+        request: &OmRequest,
+        attempts: u32,
+        deadline: Instant,
+    ) -> Attempt {
         let Some(server) = self.om.servers.get(at) else {
             return Attempt::Unreachable {
                 why: "no such server".to_owned(),
@@ -324,7 +367,7 @@ impl Call<'_> {
             call_id: self.call_id,
             retry_count: i32::try_from(attempts).unwrap_or(i32::MAX),
         };
-        let deadline = self.deadline.into();
+        let deadline = deadline.into();
         let link = match tokio::time::timeout_at(deadline, server.link(&self.om.opening)).await {
             Ok(Ok(link)) => link,
             Ok(Err(attempt)) => return attempt,

@@ -37,9 +37,11 @@ const AT_ONCE: usize = 8;
 /// How [`FileSystem::recover_lease_with`] goes about it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RecoverOptions {
-    /// Goes on without datanodes that do not answer: what only they have and was not published is lost. For an operator who knows
-    /// that they will not come back. It shortens no lease.
+    /// Does not wait for the writer's lease: it is fenced now, dead or not. For a person who asks for it; an append never does.
     pub force: bool,
+    /// Goes on without datanodes that do not answer: what only they have and was not published is lost. For an operator who knows
+    /// that they will not come back.
+    pub without_unreachable: bool,
     /// Until when the call may wait for servers; none: each request as long as the settings say.
     pub deadline: Option<Instant>,
 }
@@ -186,19 +188,18 @@ fn started(told: RecoverLeaseResponse) -> Result<Option<Started>> {
     let Some(handle) = told.append_handle.as_ref().map(from_wire::handle) else {
         return Ok(None);
     };
-    let status = told
-        .append_status
-        .as_ref()
-        .ok_or_else(|| without("session's state"))?;
-    let open = told.open_key_info.unwrap_or_default();
+    // The floor and the blocks; without them nothing can be said of the file.
+    let open = told
+        .open_key_info
+        .ok_or_else(|| without("session's blocks"))?;
     let blocks = open.key_location_list.last();
     Ok(Some(Started {
         handle,
-        floor: status.published_length(),
+        floor: open.data_size,
         blocks: blocks
             .map(|list| list.key_locations.clone())
             .unwrap_or_default(),
-        info: told.key_info.unwrap_or(open),
+        info: open,
     }))
 }
 
@@ -270,11 +271,11 @@ async fn ask(
         let (index, told) = answer.map_err(|e| unfinished(started, &e.to_string()))?;
         let found = match told {
             Ok(Ok(found)) => found,
-            Ok(Err(error)) if options.force => {
+            Ok(Err(error)) if options.without_unreachable => {
                 tracing::warn!(session = started.handle.session, %error, "recovering without a block");
                 Found::Unknown
             }
-            Err(error) if options.force => {
+            Err(error) if options.without_unreachable => {
                 tracing::warn!(session = started.handle.session, %error, "recovering without a block");
                 Found::Unknown
             }

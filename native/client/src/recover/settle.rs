@@ -98,8 +98,11 @@ pub(crate) fn settle(floor: u64, blocks: &[Candidate]) -> Option<Settlement> {
         let Some(end) = start.checked_add(length) else {
             break;
         };
-        // A hole, or a block that would have to be cut in front.
-        if start > reach || start < floor {
+        if start < floor {
+            // It failed before the last published block was begun, which holds its bytes.
+            continue;
+        }
+        if start > reach {
             break;
         }
         while pieces.last().is_some_and(|last| last.start >= start) {

@@ -11,9 +11,9 @@ use append_wire::datanode::xceiver_client_protocol_service_server::{
 };
 use append_wire::datanode::{
     BlockData, ChunkInfo, ContainerCommandRequestProto, ContainerCommandResponseProto,
-    DatanodeBlockId, GetBlockResponseProto, GetCommittedBlockLengthResponseProto,
-    PutBlockResponseProto, ReadChunkResponseProto, Result as Code, Type, WriteChunkResponseProto,
-    read_chunk_response_proto::ResponseData,
+    DatanodeBlockId, FinalizeBlockResponseProto, GetBlockResponseProto,
+    GetCommittedBlockLengthResponseProto, KeyValue, PutBlockResponseProto, ReadChunkResponseProto,
+    Result as Code, Type, WriteChunkResponseProto, read_chunk_response_proto::ResponseData,
 };
 use append_wire::hdds::{
     DatanodeDetailsProto, DatanodeIdProto, Pipeline, PipelineId, Port, ReplicationType, Uuid,
@@ -41,6 +41,8 @@ pub(crate) struct FakeBlock {
     pub(crate) metadata: BTreeMap<String, String>,
     /// Chunks that each commit named.
     pub(crate) named: Vec<usize>,
+    /// Closed to writers.
+    pub(crate) finalized: bool,
 }
 
 #[derive(Debug, Default)]
@@ -186,6 +188,9 @@ fn serve(
             }
             checksum::verify(data, &chunk.checksum_data, 0).unwrap();
             let block = state.blocks.entry(write.block_id.local_id).or_default();
+            if block.finalized {
+                return Some(answer(Code::ClosedContainerIo));
+            }
             let offset = usize::try_from(chunk.offset).unwrap();
             if offset > block.data.len() {
                 return Some(answer(Code::ChunkFileInconsistency));
@@ -204,6 +209,33 @@ fn serve(
             let put = request.put_block.as_ref().unwrap();
             done.put_block = Some(Box::new(PutBlockResponseProto {
                 committed_block_length: commit(state, &put.block_data),
+            }));
+        }
+        Type::FinalizeBlock => {
+            let id = &request.finalize_block.as_ref().unwrap().block_id;
+            let Some(block) = state
+                .blocks
+                .get_mut(&id.local_id)
+                .filter(|b| b.committed > 0)
+            else {
+                return Some(answer(Code::NoSuchBlock));
+            };
+            block.finalized = true;
+            done.finalize_block = Some(Box::new(FinalizeBlockResponseProto {
+                block_data: BlockData {
+                    block_id: *id,
+                    metadata: block
+                        .metadata
+                        .iter()
+                        .map(|(key, value)| KeyValue {
+                            key: key.clone(),
+                            value: Some(value.clone()),
+                        })
+                        .collect(),
+                    chunks: block.chunks.clone(),
+                    size: i64::try_from(block.committed).ok(),
+                    ..BlockData::default()
+                },
             }));
         }
         Type::GetBlock => {

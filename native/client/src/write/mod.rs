@@ -3,6 +3,7 @@
 mod block;
 mod open;
 mod session;
+mod waiting;
 mod writer;
 
 #[cfg(test)]
@@ -280,27 +281,30 @@ impl Stream {
 
     async fn finish(&self) -> Result<()> {
         let mut writer = self.writer.lock().await;
+        writer.session().closing();
         let result = match self.broken.get() {
             Some(error) => Err(error.copy()),
             None => writer.finish().await,
         };
         writer.session().let_go();
         let Err(error) = result else { return Ok(()) };
-        let over = matches!(
-            error.kind(),
-            ErrorKind::OutcomeUnknown
-                | ErrorKind::StaleSession
-                | ErrorKind::NotFound
-                | ErrorKind::Closed
-        );
-        if !over && let Err(error) = writer.abandon().await {
-            tracing::debug!(session = writer.session().id(), %error, "a failed stream was not ended");
+        match error.kind() {
+            ErrorKind::StaleSession | ErrorKind::NotFound | ErrorKind::Closed => {}
+            // Whatever would be sent now might undo what was done.
+            ErrorKind::OutcomeUnknown => writer.session().lose(),
+            _ => {
+                if let Err(error) = writer.abandon().await {
+                    tracing::debug!(session = writer.session().id(), %error, "a failed stream was not ended");
+                    writer.session().lose();
+                }
+            }
         }
         Err(error.at("close", &self.path))
     }
 
     async fn abandon(&self) {
         let mut writer = self.writer.lock().await;
+        writer.session().closing();
         let unseen = self.created && !self.handed_over.load(Ordering::SeqCst);
         let result = if unseen {
             writer.session().let_go();
@@ -310,6 +314,9 @@ impl Stream {
         };
         if let Err(error) = result {
             tracing::debug!(session = writer.session().id(), %error, "an abandoned stream was not ended");
+            if !matches!(error.kind(), ErrorKind::StaleSession | ErrorKind::NotFound) {
+                writer.session().lose();
+            }
         }
     }
 }

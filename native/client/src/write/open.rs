@@ -13,10 +13,10 @@ use append_wire::om::{
 use super::block::ChunkRules;
 use super::session::Session;
 use super::writer::{Sizes, Writer};
-use super::{CreateOptions, WriteStream};
+use super::{CreateOptions, WriteStream, waiting};
 use crate::Result;
 use crate::admin::to_factor;
-use crate::error::{Error, ErrorKind, Retry};
+use crate::error::{Error, ErrorKind};
 use crate::filesystem::{FileSystem, Shared, key_args, no_bucket, without};
 use crate::om::Effect;
 use crate::path::FsPath;
@@ -66,7 +66,7 @@ pub(crate) async fn append(
         },
         deadline,
     };
-    detached(fs.clone(), path, admission).await
+    waiting::admitted(fs, path, admission).await
 }
 
 /// Creates a file.
@@ -115,17 +115,20 @@ pub(crate) async fn create(
 
 /// What is asked of the server.
 #[derive(Debug, Clone)]
-struct Admission {
+pub(super) struct Admission {
     mode: CreateMode,
     recursive: bool,
     block_size: u64,
     args: KeyArgs,
-    deadline: Option<Instant>,
+    pub(super) deadline: Option<Instant>,
 }
 
-/// Opens in a task of its own: if the caller stops waiting, a stream that comes too late is abandoned, and what it created is
-/// deleted.
-async fn detached(fs: FileSystem, path: FsPath, admission: Admission) -> Result<WriteStream> {
+/// Opens in a task of its own: if the caller stops waiting, a stream that comes too late is abandoned, and what it created is deleted.
+pub(super) async fn detached(
+    fs: FileSystem,
+    path: FsPath,
+    admission: Admission,
+) -> Result<WriteStream> {
     let opening = runtime::handle()?.spawn(async move { open(&fs, &path, &admission).await });
     let opened = opening.await.map_err(|e| {
         Error::new(
@@ -309,7 +312,7 @@ fn stream(
     WriteStream::new(Writer::new(session, given, sizes, rules), created, can_sync)
 }
 
-/// Says what a status leaves open: which part of the path is of the wrong kind, and whether the writer in the way is one of ours.
+/// Says what a status leaves open: which part of the path is of the wrong kind.
 async fn explain(fs: &FileSystem, path: &FsPath, error: Error) -> Error {
     match error.kind() {
         ErrorKind::IsDirectory => match fs.find(path).await {
@@ -317,16 +320,6 @@ async fn explain(fs: &FileSystem, path: &FsPath, error: Error) -> Error {
             Ok(_) => error.with_kind(ErrorKind::NotADirectory),
             Err(_) => error,
         },
-        ErrorKind::Conflict => {
-            let owner = error.conflict().and_then(|owner| owner.handle);
-            match owner {
-                Some(owner) if fs.shared().renewer.holds(owner.session) => {
-                    // Waiting for itself would never end.
-                    error.with_retry(Retry::Never)
-                }
-                _ => error,
-            }
-        }
         _ => error,
     }
 }

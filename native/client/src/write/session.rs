@@ -187,7 +187,7 @@ impl Session {
         }));
         self.fs
             .om
-            .call(request, Effect::Change)
+            .decide(request)
             .await
             .map_err(|error| self.judge(error))?;
         Ok(())
@@ -204,6 +204,28 @@ impl Session {
         Ok(())
     }
 
+    /// Fails if the session is over. Asks the server if nothing was heard of it for too long, as after the process was stopped.
+    pub(super) async fn make_sure(&self) -> Result<()> {
+        match &self.writer {
+            Writer::Append(lease) => self.fs.renewer.make_sure(lease).await,
+            Writer::Ordinary { .. } => Ok(()),
+        }
+    }
+
+    /// The stream writes no more.
+    pub(super) fn closing(&self) {
+        if let Writer::Append(lease) = &self.writer {
+            lease.closing();
+        }
+    }
+
+    /// Nobody here will end the session, and the server may still hold it.
+    pub(super) fn lose(&self) {
+        if let Writer::Append(lease) = &self.writer {
+            self.fs.renewer.lose(lease.handle.session);
+        }
+    }
+
     /// No renewal any more: the stream has ended, or will with this call.
     pub(super) fn let_go(&self) {
         if let Writer::Append(lease) = &self.writer {
@@ -217,8 +239,10 @@ impl Session {
         if let Writer::Append(lease) = &self.writer
             && over
         {
+            let error = error.about_file(lease.handle.file);
             lease.end(error.kind(), error.text());
             self.let_go();
+            return error.with_session(self.id());
         }
         error.with_session(self.id())
     }

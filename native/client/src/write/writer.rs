@@ -134,6 +134,7 @@ impl Writer {
 
     /// Takes all of `data`.
     pub(super) async fn write(&mut self, mut data: &[u8]) -> Result<()> {
+        self.session.make_sure().await?;
         while !data.is_empty() {
             self.session.check()?;
             let room = self.sizes.chunk - self.buffer.len();
@@ -160,7 +161,7 @@ impl Writer {
 
     /// Makes everything durable and publishes it, if there is anything that is not.
     pub(super) async fn sync(&mut self) -> Result<()> {
-        self.session.check()?;
+        self.session.make_sure().await?;
         self.cut();
         self.push(Flush::Sync).await?;
         if self.position() == self.published.length {
@@ -171,7 +172,7 @@ impl Writer {
 
     /// Makes everything durable, publishes it and ends the session.
     pub(super) async fn finish(&mut self) -> Result<()> {
-        self.session.check()?;
+        self.session.make_sure().await?;
         self.cut();
         self.push(Flush::End).await?;
         self.publish(Publication::Close).await

@@ -114,11 +114,9 @@ fn what_was_published_stays_whatever_the_datanodes_say() {
         let (blocks, length) = kept(100, &[shown(10, found), settled(100, 1)]);
         assert_eq!((blocks, length), (vec![(0, 10), (1, 1)], 101), "{found:?}");
     }
-    // A block that begins below the floor would replace what was shown.
-    assert_eq!(
-        kept(100, &[shown(10, Found::Absent), settled(95, 9)]),
-        (vec![(0, 10)], 100)
-    );
+    // A block that begins below the floor failed before, and what came later counts.
+    let blocks = [shown(10, Found::Absent), settled(95, 9), settled(100, 2)];
+    assert_eq!(kept(100, &blocks), (vec![(0, 10), (2, 2)], 102));
 }
 
 #[test]
@@ -325,6 +323,29 @@ proptest! {
         let whole: Vec<_> = whole.kept.iter().filter(|k| k.index >= from).map(|k| (k.index - from, k.length)).collect();
         let tail: Vec<_> = tail.kept.iter().map(|k| (k.index, k.length)).collect();
         prop_assert_eq!(whole, tail);
+    }
+
+    /// The server names the last published block first and then all that were not, those that failed before it among them.
+    #[test]
+    fn blocks_that_failed_before_the_last_published_one_change_nothing(
+        prefix in 0..1000_u64,
+        steps in proptest::collection::vec(step(), 0..40),
+    ) {
+        let writer = Writer::run(prefix, &steps);
+        let all = writer.candidates(&[]);
+        let whole = settle(writer.floor, &all).unwrap();
+        let last = all.iter().rposition(|c| c.published.is_some());
+        let listed: Vec<_> = last
+            .into_iter()
+            .chain((0..all.len()).filter(|i| all[*i].published.is_none()))
+            .collect();
+        let candidates: Vec<_> = listed.iter().map(|i| all[*i]).collect();
+        let told = settle(writer.floor, &candidates).unwrap();
+        prop_assert_eq!(whole.length, told.length);
+        let from = last.unwrap_or(0);
+        let whole: Vec<_> = whole.kept.iter().filter(|k| k.index >= from).map(|k| (k.index, k.length)).collect();
+        let told: Vec<_> = told.kept.iter().map(|k| (listed[k.index], k.length)).collect();
+        prop_assert_eq!(whole, told);
     }
 
     #[test]
