@@ -693,6 +693,25 @@ int append_fs_set_times(append_fs *fs,
 int append_fs_capabilities(append_fs *fs, const char *path, const append_wait *wait, append_error **error);
 
 /**
+ * Recovers a file whose writer died, at the length that its writer had synced or more; a file that is closed is left alone. 1: it is
+ * closed now. -1: it is not; APPEND_KIND_CONFLICT while the lease of its writer runs (append_error_retry_after_ms tells for how
+ * long), APPEND_KIND_RECOVERING if a datanode could not be asked: call again.
+ */
+int append_recover_lease(append_fs *fs,
+                         const char *path,
+                         const append_wait *wait,
+                         append_error **error);
+
+/**
+ * Whether nobody writes to a file: no append session, none that is being recovered, and no writer that has synced. 1: it is closed,
+ * 0: it is not, -1: failed.
+ */
+int append_is_file_closed(append_fs *fs,
+                          const char *path,
+                          const append_wait *wait,
+                          append_error **error);
+
+/**
  * Opens a file for reading, at the length that it has now. Closed with append_reader_close.
  */
 append_reader *append_fs_open(append_fs *fs, const char *path, const append_wait *wait, append_error **error);
@@ -709,9 +728,11 @@ append_writer *append_fs_create(append_fs *fs,
                                 append_error **error);
 
 /**
- * Opens a file for append: the stream starts at the file's end. With NULL `options` a missing file is APPEND_KIND_NOT_FOUND.
- * APPEND_KIND_CONFLICT while another writer lives: append_error_holder tells which and append_error_retry_after_ms for how long
- * at most; APPEND_KIND_UNSUPPORTED where nobody can append. After a failure no session of this call is left. Closed with
+ * Opens a file for append: the stream starts at the file's end. With NULL `options` a missing file is APPEND_KIND_NOT_FOUND. While an
+ * append session of another client has the file, the call waits, as long as the server gives that session, and then recovers the
+ * file; `wait` can only shorten this. APPEND_KIND_CONFLICT if the other writer lives, at once if it is of this connection:
+ * append_error_holder tells which and append_error_retry_after_ms for how long at most; APPEND_KIND_RECOVERING if the recovery
+ * did not end in time; APPEND_KIND_UNSUPPORTED where nobody can append. After a failure no session of this call is left. Closed with
  * append_writer_close.
  */
 append_writer *append_fs_append(append_fs *fs,

@@ -218,6 +218,51 @@ pub(crate) extern "system" fn Java_io_libappend_fs_Native_canAppend<'local>(
     })
 }
 
+/// `boolean canRecoverLease(long fileSystem, String path)`
+#[unsafe(no_mangle)]
+pub(crate) extern "system" fn Java_io_libappend_fs_Native_canRecoverLease<'local>(
+    env: EnvUnowned<'local>,
+    _class: JClass<'local>,
+    handle: jlong,
+    path: JString<'local>,
+) -> jboolean {
+    enter(env, Expects::Existing, |env| {
+        let fs = file_system(handle)?;
+        let path = text(env, &path)?;
+        Ok(interruptible(env, |wait| fs.capabilities(&path, wait))?.lease_recovery)
+    })
+}
+
+/// `boolean recoverLease(long fileSystem, String path)`
+#[unsafe(no_mangle)]
+pub(crate) extern "system" fn Java_io_libappend_fs_Native_recoverLease<'local>(
+    env: EnvUnowned<'local>,
+    _class: JClass<'local>,
+    handle: jlong,
+    path: JString<'local>,
+) -> jboolean {
+    enter(env, Expects::Existing, |env| {
+        let fs = file_system(handle)?;
+        let path = text(env, &path)?;
+        interruptible(env, |wait| fs.recover_lease(&path, wait))
+    })
+}
+
+/// `boolean isFileClosed(long fileSystem, String path)`
+#[unsafe(no_mangle)]
+pub(crate) extern "system" fn Java_io_libappend_fs_Native_isFileClosed<'local>(
+    env: EnvUnowned<'local>,
+    _class: JClass<'local>,
+    handle: jlong,
+    path: JString<'local>,
+) -> jboolean {
+    enter(env, Expects::Existing, |env| {
+        let fs = file_system(handle)?;
+        let path = text(env, &path)?;
+        interruptible(env, |wait| fs.is_file_closed(&path, wait))
+    })
+}
+
 /// `long open(long fileSystem, String path)`
 #[unsafe(no_mangle)]
 pub(crate) extern "system" fn Java_io_libappend_fs_Native_open<'local>(

@@ -22,7 +22,7 @@ use crate::exception::Expects;
 use crate::registry::Registry;
 
 /// What `Native.INTERFACE_VERSION` must be: grows when a function's name, arguments or meaning changes.
-const INTERFACE_VERSION: jint = 1;
+const INTERFACE_VERSION: jint = 2;
 
 static FILE_SYSTEMS: Registry<FileSystem> = Registry::new();
 static INPUTS: Registry<Reader> = Registry::new();

@@ -86,6 +86,8 @@ static void each_function(const struct handles *all, int number, int kind, int c
     FAILS(append_fs_delete(all->fs, "/x", 0, NULL, &error), number, kind);
     FAILS(append_fs_set_times(all->fs, "/x", 1, 1, NULL, &error), number, kind);
     FAILS(append_fs_capabilities(all->fs, "/x", NULL, &error), number, kind);
+    FAILS(append_recover_lease(all->fs, "/x", NULL, &error), number, kind);
+    FAILS(append_is_file_closed(all->fs, "/x", NULL, &error), number, kind);
     FAILS(append_fs_open(all->fs, "/x", NULL, &error), number, kind);
     FAILS(append_fs_create(all->fs, "/x", NULL, NULL, &error), number, kind);
     FAILS(append_fs_append(all->fs, "/x", NULL, NULL, &error), number, kind);
@@ -223,6 +225,8 @@ static void null_arguments_are_refused(void)
     FAILS(append_fs_delete(all.fs, NULL, 0, NULL, &error), EINVAL, inval);
     FAILS(append_fs_set_times(all.fs, NULL, 1, 1, NULL, &error), EINVAL, inval);
     FAILS(append_fs_capabilities(all.fs, NULL, NULL, &error), EINVAL, inval);
+    FAILS(append_recover_lease(all.fs, NULL, NULL, &error), EINVAL, inval);
+    FAILS(append_is_file_closed(all.fs, NULL, NULL, &error), EINVAL, inval);
     FAILS(append_fs_open(all.fs, NULL, NULL, &error), EINVAL, inval);
     FAILS(append_fs_create(all.fs, NULL, NULL, NULL, &error), EINVAL, inval);
     FAILS(append_fs_append(all.fs, NULL, NULL, NULL, &error), EINVAL, inval);

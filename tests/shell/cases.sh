@@ -235,7 +235,9 @@ once_cases() {
     expect "usage" 0 'Usage: append fs [generic options] -mv <src> ... <dst>' '' fs -usage mv
     expect "no server" 1 '' '^ls: ' "$APPEND" fs -fs ofs://127.0.0.1:1 -ls /
     expect "a malformed server" 1 '' '^ls: ' "$APPEND" fs -fs ofs://127.0.0.1:notaport -ls /
-    expect "recovery is not supported" 3 '' 'not built' admin recover-lease "/$vol/fso/held"
+    expect "recovery of a closed file" 0 'closed' '' admin recover-lease "/$vol/fso/held"
+    expect "recovery of nothing" 1 '' 'File does not exist' admin recover-lease "/$vol/fso/none"
+    expect "recovery of a directory" 1 '' 'not a file' admin recover-lease "/$vol/fso"
     expect "a volume twice" 1 '' '/?'"$vol" admin volume create "$vol"
     expect "volume info" 0 '*' '' admin volume info "$vol"
     grep -qE '^buckets +3$' .out && pass || fail "volume info: $(cat .out)"

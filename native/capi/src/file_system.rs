@@ -291,6 +291,47 @@ pub unsafe extern "C" fn append_fs_capabilities(
     }
 }
 
+/// Recovers a file whose writer died, at the length that its writer had synced or more; a file that is closed is left alone. 1: it is
+/// closed now. -1: it is not; APPEND_KIND_CONFLICT while the lease of its writer runs (append_error_retry_after_ms tells for how
+/// long), APPEND_KIND_RECOVERING if a datanode could not be asked: call again.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn append_recover_lease(
+    fs: *mut FsHandle,
+    path: *const c_char,
+    wait: *const WaitArgs,
+    error: *mut *mut ErrorHandle,
+) -> c_int {
+    // SAFETY: the caller keeps the header's rules for pointers.
+    unsafe {
+        enter(error, || {
+            let fs = FILE_SYSTEMS.get(fs)?;
+            let path = text(path, "path")?;
+            let bound = Bound::new(wait)?;
+            Ok(c_int::from(fs.recover_lease(path, &bound.wait())?))
+        })
+    }
+}
+
+/// Whether nobody writes to a file: no append session, none that is being recovered, and no writer that has synced. 1: it is closed,
+/// 0: it is not, -1: failed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn append_is_file_closed(
+    fs: *mut FsHandle,
+    path: *const c_char,
+    wait: *const WaitArgs,
+    error: *mut *mut ErrorHandle,
+) -> c_int {
+    // SAFETY: the caller keeps the header's rules for pointers.
+    unsafe {
+        enter(error, || {
+            let fs = FILE_SYSTEMS.get(fs)?;
+            let path = text(path, "path")?;
+            let bound = Bound::new(wait)?;
+            Ok(c_int::from(fs.is_file_closed(path, &bound.wait())?))
+        })
+    }
+}
+
 /// Opens a file for reading, at the length that it has now. Closed with append_reader_close.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn append_fs_open(
@@ -355,9 +396,11 @@ fn create_options(options: &CreateArgs) -> Result<CreateOptions, Fault> {
     })
 }
 
-/// Opens a file for append: the stream starts at the file's end. With NULL `options` a missing file is APPEND_KIND_NOT_FOUND.
-/// APPEND_KIND_CONFLICT while another writer lives: append_error_holder tells which and append_error_retry_after_ms for how long
-/// at most; APPEND_KIND_UNSUPPORTED where nobody can append. After a failure no session of this call is left. Closed with
+/// Opens a file for append: the stream starts at the file's end. With NULL `options` a missing file is APPEND_KIND_NOT_FOUND. While an
+/// append session of another client has the file, the call waits, as long as the server gives that session, and then recovers the
+/// file; `wait` can only shorten this. APPEND_KIND_CONFLICT if the other writer lives, at once if it is of this connection:
+/// append_error_holder tells which and append_error_retry_after_ms for how long at most; APPEND_KIND_RECOVERING if the recovery
+/// did not end in time; APPEND_KIND_UNSUPPORTED where nobody can append. After a failure no session of this call is left. Closed with
 /// append_writer_close.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn append_fs_append(

@@ -227,7 +227,13 @@ impl Renewer {
     pub(crate) async fn make_sure(&self, lease: &Arc<Lease>) -> Result<()> {
         if lease.in_doubt() {
             let batch = [Arc::clone(lease)];
-            batches::renew_batch(&self.0, &batch, Instant::now() + lease.period).await;
+            // Apart, because each write would carry it along otherwise.
+            Box::pin(batches::renew_batch(
+                &self.0,
+                &batch,
+                Instant::now() + lease.period,
+            ))
+            .await;
         }
         lease.check()
     }

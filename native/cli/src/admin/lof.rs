@@ -14,6 +14,9 @@ pub(crate) struct LofArgs {
     /// List below this path: the root or a bucket; may be a URI with the server
     #[arg(default_value = "/")]
     path: String,
+    /// List only keys that begin with this
+    #[arg(long, default_value = "", hide_default_value = true)]
+    prefix: String,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -73,6 +76,7 @@ struct Writer {
     prefix_length: u64,
     published_length: u64,
     suffix_blocks: u32,
+    recovery_state: &'static str,
     #[serde(skip_serializing_if = "String::is_empty")]
     blocked_reason: String,
 }
@@ -90,6 +94,7 @@ impl Writer {
             prefix_length: status.prefix_length,
             published_length: status.published_length,
             suffix_blocks: status.suffix_blocks,
+            recovery_state: recovery_state(status),
             blocked_reason: status.blocked_reason.clone(),
         }
     }
@@ -111,16 +116,46 @@ fn phase(phase: Phase) -> &'static str {
     }
 }
 
+/// What stands between the file and its recovery.
+fn recovery_state(status: &AppendStatus) -> &'static str {
+    match (status.kind, status.phase) {
+        // Nothing of them can be recovered before they sync.
+        (WriterKind::Ordinary, _) | (_, Some(Phase::Invalidated)) => "NONE",
+        (_, Some(Phase::Recovering)) => "RECOVERING",
+        _ if status.remaining.is_zero() => "ELIGIBLE",
+        _ => "LEASED",
+    }
+}
+
+fn found_of(page: &OpenFilesPage) -> u32 {
+    u32::try_from(page.files.len()).unwrap_or(u32::MAX)
+}
+
+/// Pages until `length` files are found; the token of the last page goes on exactly behind them.
+async fn matching(place: &Place, args: &LofArgs) -> Result<OpenFilesPage, Error> {
+    let mut token = args.token.clone();
+    let mut all = OpenFilesPage::default();
+    loop {
+        let missing = args.length.saturating_sub(found_of(&all));
+        let page = place.fs.open_files(&place.path, &token, missing).await?;
+        let wanted = |file: &OpenFile| file.path.key().starts_with(&args.prefix);
+        all.files.extend(page.files.into_iter().filter(wanted));
+        all.total = page.total;
+        all.next = page.next;
+        match &all.next {
+            Some(next) if found_of(&all) < args.length => token.clone_from(next),
+            _ => return Ok(all),
+        }
+    }
+}
+
 /// Runs it.
 ///
 /// # Errors
 /// Those of [`append_client::FileSystem::open_files`].
 pub(crate) async fn run(args: LofArgs, config: &Config) -> Result<(), Error> {
     let place = Place::open(&args.path, config).await?;
-    let page = place
-        .fs
-        .open_files(&place.path, &args.token, args.length)
-        .await?;
+    let page = matching(&place, &args).await?;
     if args.json {
         show::json(&answer(&page))
     } else {
@@ -255,7 +290,7 @@ mod tests {
             r#"{"openKeys":[{"keyInfo":{"volumeName":"vol","bucketName":"bucket","keyName":"d/f","creationTime":9,"#,
             r#""replicationFactor":1,"hsync":false},"clientId":77,"openVersion":0,"writerKind":"APPEND","phase":"ACTIVE","#,
             r#""sessionId":77,"owner":"alice","lastRenewedLeaseMillis":5000,"renewals":4,"leaseRemainingMillis":1500,"#,
-            r#""prefixLength":10,"publishedLength":12,"suffixBlocks":1},"#,
+            r#""prefixLength":10,"publishedLength":12,"suffixBlocks":1,"recoveryState":"LEASED"},"#,
             r#"{"keyInfo":{"volumeName":"vol","bucketName":"bucket","keyName":"d/f","creationTime":9,"replicationFactor":1,"#,
             r#""hsync":true},"clientId":8,"openVersion":0}],"totalOpenKeyCount":9,"hasMore":true,"contToken":"t"}"#,
         );

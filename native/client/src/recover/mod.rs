@@ -81,7 +81,7 @@ impl FileSystem {
     pub async fn is_file_closed(&self, path: &str) -> Result<bool> {
         let path = self.resolve(path)?;
         let at = |error: Error| error.at("is file closed", &path);
-        let status = self.status_at(&path).await.map_err(at)?;
+        let status = self.status_at(&path).await.map_err(absent).map_err(at)?;
         if status.directory {
             return Err(at(directory()));
         }
@@ -95,8 +95,20 @@ impl FileSystem {
     }
 }
 
+// Callers that were written for HDFS look for these words.
+const NOT_A_FILE: &str = "Path is not a file";
+const NO_FILE: &str = "File does not exist";
+
 fn directory() -> Error {
-    Error::new(ErrorKind::IsDirectory, "it is a directory")
+    Error::new(ErrorKind::IsDirectory, NOT_A_FILE)
+}
+
+fn absent(error: Error) -> Error {
+    if error.kind() != ErrorKind::NotFound {
+        return error;
+    }
+    let text = format!("{NO_FILE}: {}", error.text());
+    error.with_text(text)
 }
 
 /// Recovers what stands at a path, if anybody has it open.
@@ -219,15 +231,17 @@ async fn explain(fs: &FileSystem, path: &FsPath, error: Error) -> Result<()> {
     if error.status() == Some("KEY_ALREADY_CLOSED") {
         return Ok(());
     }
-    if error.kind() == ErrorKind::IsDirectory
-        && !fs
-            .find(path)
-            .await
-            .is_ok_and(|found| found.is_some_and(|f| f.directory))
-    {
-        return Err(error.with_kind(ErrorKind::NotADirectory));
+    if error.kind() != ErrorKind::IsDirectory {
+        return Err(absent(error));
     }
-    Err(error)
+    let found = fs.find(path).await;
+    let kind = if found.is_ok_and(|found| found.is_some_and(|status| status.directory)) {
+        ErrorKind::IsDirectory
+    } else {
+        ErrorKind::NotADirectory
+    };
+    let text = format!("{NOT_A_FILE}: {}", error.text());
+    Err(error.with_kind(kind).with_text(text))
 }
 
 /// Asks the datanodes, several blocks at a time.

@@ -57,7 +57,7 @@ pub(super) async fn admitted(
                 waiting
             }
         };
-        waiting.until_free(fs, &path).await?;
+        Box::pin(waiting.until_free(fs, &path)).await?;
     }
 }
 

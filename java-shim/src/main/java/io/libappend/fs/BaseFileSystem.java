@@ -23,6 +23,7 @@ import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.FsServerDefaults;
+import org.apache.hadoop.fs.LeaseRecoverable;
 import org.apache.hadoop.fs.Options.ChecksumOpt;
 import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.PathIsNotEmptyDirectoryException;
@@ -40,7 +41,7 @@ import org.apache.hadoop.util.Progressable;
  * <p>Thread-safe. Closing a file system closes its open streams first and keeps their bytes, as HDFS does; every call
  * afterwards fails with "Filesystem closed".
  */
-abstract class BaseFileSystem extends FileSystem {
+abstract class BaseFileSystem extends FileSystem implements LeaseRecoverable {
   /** Size in bytes of the buffer that gathers small writes; one native call per buffer. */
   static final String WRITE_BUFFER_KEY = "libappend.write.buffer.size";
   static final int WRITE_BUFFER_DEFAULT = 128 * 1024;
@@ -352,6 +353,25 @@ abstract class BaseFileSystem extends FileSystem {
     return Native.rename(open(), serverPath(source), serverPath(destination));
   }
 
+  /**
+   * Recovers a file whose writer died, as far as that is possible now: a writer whose lease runs is not fenced, which HDFS would
+   * do.
+   *
+   * @return true: the file is closed
+   * @throws IOException while the writer's lease runs, or when a datanode could not be asked; the call can be repeated
+   */
+  @Override
+  public boolean recoverLease(Path path) throws IOException {
+    statistics.incrementWriteOps(1);
+    return Native.recoverLease(open(), serverPath(path));
+  }
+
+  @Override
+  public boolean isFileClosed(Path path) throws IOException {
+    statistics.incrementReadOps(1);
+    return Native.isFileClosed(open(), serverPath(path));
+  }
+
   private StatusPage.Entry status(String name) throws IOException {
     return StatusPage.decode(Native.status(open(), name)).entries.get(0);
   }
@@ -475,6 +495,9 @@ abstract class BaseFileSystem extends FileSystem {
     String asked = PathCapabilitiesSupport.validatePathCapabilityArgs(qualified(path), capability);
     if (asked.equals(CommonPathCapabilities.FS_APPEND)) {
       return Native.canAppend(open(), serverPath(path));
+    }
+    if (asked.equals(CommonPathCapabilities.LEASE_RECOVERABLE)) {
+      return Native.canRecoverLease(open(), serverPath(path));
     }
     return super.hasPathCapability(path, capability);
   }

@@ -19,7 +19,7 @@ import java.nio.ByteBuffer;
  */
 final class Native {
   /** Version of the functions declared here; the library must have been built for the same one. */
-  static final int INTERFACE_VERSION = 1;
+  static final int INTERFACE_VERSION = 2;
 
   /** Bit of {@link #outputTraits}: hflush and hsync make the bytes visible and durable. */
   static final int OUTPUT_CAN_SYNC = 1;
@@ -80,6 +80,20 @@ final class Native {
 
   /** Whether an append below this path is served: decided by the bucket's layout and the server's feature. */
   static native boolean canAppend(long fileSystem, String path) throws IOException;
+
+  /** Whether a file below this path whose writer died can be recovered: decided by the bucket's layout and the server's state. */
+  static native boolean canRecoverLease(long fileSystem, String path) throws IOException;
+
+  /**
+   * Recovers a file whose writer died, unless it is closed already. Fails while the writer's lease runs, and when a datanode
+   * could not be asked: then the call can be repeated.
+   *
+   * @return true: the file is closed
+   */
+  static native boolean recoverLease(long fileSystem, String path) throws IOException;
+
+  /** Whether no session and no writer that has synced has a file open. */
+  static native boolean isFileClosed(long fileSystem, String path) throws IOException;
 
   /** @return handle of an input stream over the length that the file has now */
   static native long open(long fileSystem, String path) throws IOException;
