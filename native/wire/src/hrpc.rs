@@ -42,6 +42,10 @@ pub const OM_METHOD: &str = "submitRequest";
 /// Bytes of an RPC client id.
 pub const CLIENT_ID_LEN: usize = 16;
 
+/// The service class by which our client says in the preamble that it makes one call after the other and waits for each. A hint, as
+/// all service classes are: a server may give the connection a thread of its own.
+pub const SINGLE_CALLS: u8 = 0x61;
+
 /// The call id of an answer to a frame whose own call id could not be read.
 pub const INVALID_CALL_ID: i32 = -2;
 

@@ -116,21 +116,7 @@ impl Connection {
                 .map_err(|_| format!("no answer within {:?}", opening.connect_timeout))?
                 .map_err(|e| e.to_string())?;
         stream.set_nodelay(true).map_err(|e| e.to_string())?;
-        let mut out = BytesMut::new();
-        let preamble = Preamble {
-            service_class: 0,
-            auth: AuthProtocol::None,
-        };
-        out.extend_from_slice(&preamble.encode());
-        encode_context(
-            opening.client_id,
-            hrpc::OM_PROTOCOL,
-            &opening.user,
-            None,
-            opening.max_frame,
-            &mut out,
-        )
-        .map_err(|e| e.to_string())?;
+        let out = greeting(opening, 0)?;
         let mut ping = BytesMut::new();
         encode_ping(opening.client_id, opening.max_frame, &mut ping).map_err(|e| e.to_string())?;
 
@@ -202,7 +188,27 @@ impl Drop for Connection {
     }
 }
 
-fn target() -> RequestHeaderProto {
+/// What a connection begins with: preamble and caller.
+pub(super) fn greeting(opening: &Opening, service_class: u8) -> Result<BytesMut, String> {
+    let mut out = BytesMut::new();
+    let preamble = Preamble {
+        service_class,
+        auth: AuthProtocol::None,
+    };
+    out.extend_from_slice(&preamble.encode());
+    encode_context(
+        opening.client_id,
+        hrpc::OM_PROTOCOL,
+        &opening.user,
+        None,
+        opening.max_frame,
+        &mut out,
+    )
+    .map_err(|e| e.to_string())?;
+    Ok(out)
+}
+
+pub(super) fn target() -> RequestHeaderProto {
     RequestHeaderProto {
         method_name: hrpc::OM_METHOD.to_owned(),
         declaring_class_protocol_name: hrpc::OM_PROTOCOL.to_owned(),

@@ -65,6 +65,11 @@ impl Opening {
         self.rpc.client_id
     }
 
+    /// How a direct connection is made, where the transport has them.
+    pub(super) fn direct(&self) -> Option<&connection::Opening> {
+        (self.transport == Transport::HadoopRpc).then_some(&self.rpc)
+    }
+
     /// The transport itself tells a resend from a new call.
     pub(super) fn has_retry_identity(&self) -> bool {
         self.transport == Transport::HadoopRpc
@@ -105,7 +110,8 @@ impl Link {
     }
 }
 
-fn rpc_attempt(outcome: Result<Outcome, CallError>) -> Attempt {
+/// What a call over Hadoop RPC came to.
+pub(super) fn rpc_attempt(outcome: Result<Outcome, CallError>) -> Attempt {
     match outcome {
         Ok(Outcome::Success(payload)) => match decode_message(payload, "OMResponse") {
             Ok(response) => Attempt::Answer(Box::new(response)),

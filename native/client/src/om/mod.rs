@@ -5,6 +5,7 @@
 
 mod classify;
 mod connection;
+mod direct;
 mod invocation;
 mod link;
 mod server;
@@ -25,8 +26,9 @@ use crate::Result;
 use crate::config::Settings;
 use crate::config::address::Node;
 use crate::error::{Error, ErrorKind};
+use crate::runtime::park;
 use invocation::Invocations;
-use link::{Attempt, Opening};
+use link::{Attempt, Opening, rpc_attempt};
 use server::Server;
 
 /// The client version that Ozone's servers must know to answer in full.
@@ -367,17 +369,34 @@ impl Call<'_> {
             call_id: self.call_id,
             retry_count: i32::try_from(attempts).unwrap_or(i32::MAX),
         };
-        let deadline = deadline.into();
-        let link = match tokio::time::timeout_at(deadline, server.link(&self.om.opening)).await {
-            Ok(Ok(link)) => link,
-            Ok(Err(attempt)) => return attempt,
-            Err(_) => return server.unreachable("no connection in time", false),
+        // A caller that blocks reads its own answer. Ozone's servers are not asked to hold more than one connection of a client.
+        if park::is_here() && self.om.features.knows_append() && self.om.opening.direct().is_some()
+        {
+            match park::until(deadline, server.direct(&self.om.opening)).await {
+                Some(Ok(Some(lent))) => {
+                    let outcome = lent.call(identity, request, deadline).await;
+                    return match rpc_attempt(outcome) {
+                        Attempt::Unreachable { why, maybe_sent } => {
+                            server.unreachable(&why, maybe_sent)
+                        }
+                        attempt => attempt,
+                    };
+                }
+                Some(Ok(None)) => {}
+                Some(Err(attempt)) => return attempt,
+                None => return server.unreachable("no connection in time", false),
+            }
+        }
+        let link = match park::until(deadline, server.link(&self.om.opening)).await {
+            Some(Ok(link)) => link,
+            Some(Err(attempt)) => return attempt,
+            None => return server.unreachable("no connection in time", false),
         };
         let sent = Instant::now();
-        match tokio::time::timeout_at(deadline, link.attempt(identity, request)).await {
-            Ok(Attempt::Unreachable { why, maybe_sent }) => server.unreachable(&why, maybe_sent),
-            Ok(attempt) => attempt,
-            Err(_) => {
+        match park::until(deadline, link.attempt(identity, request)).await {
+            Some(Attempt::Unreachable { why, maybe_sent }) => server.unreachable(&why, maybe_sent),
+            Some(attempt) => attempt,
+            None => {
                 if sent.elapsed() >= self.om.silence {
                     server.forget(&link);
                 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::Mutex;
 
+use super::direct::{Direct, Directs, Lent, Place};
 use super::link::{Attempt, Link, Opening};
 use crate::config::address::Node;
 use crate::error::{Error, ErrorKind};
@@ -13,6 +14,7 @@ use crate::runtime;
 pub(super) struct Server {
     node: Node,
     link: Mutex<State>,
+    directs: Directs,
 }
 
 #[derive(Debug, Default)]
@@ -26,6 +28,7 @@ impl Server {
         Server {
             node,
             link: Mutex::default(),
+            directs: Directs::default(),
         }
     }
 
@@ -66,6 +69,35 @@ impl Server {
         Ok(link)
     }
 
+    /// A connection for one call alone, made if need be; nothing when others have them all.
+    pub(super) async fn direct(&self, opening: &Arc<Opening>) -> Result<Option<Lent<'_>>, Attempt> {
+        let closed =
+            || Attempt::Refused(Error::new(ErrorKind::Closed, "the file system is closed"));
+        let mut lent = match self.directs.take() {
+            Place::Free(lent) => lent,
+            Place::None => return Ok(None),
+            Place::Closed => return Err(closed()),
+        };
+        if !lent.is_made() {
+            let node = self.node.clone();
+            let opening = Arc::clone(opening);
+            let runtime = runtime::handle().map_err(Attempt::Refused)?;
+            let made = runtime.spawn(async move {
+                match opening.direct() {
+                    Some(opening) => Direct::open(&node.host, node.port, opening).await.map(Some),
+                    None => Ok(None),
+                }
+            });
+            let made = made
+                .await
+                .map_err(|e| self.unreachable(&e.to_string(), false))?
+                .map_err(|why| self.unreachable(&why, false))?;
+            let Some(made) = made else { return Ok(None) };
+            lent.made(made).ok_or_else(closed)?;
+        }
+        Ok(Some(lent))
+    }
+
     /// A call got no answer on this link for long: later calls take another one.
     pub(super) fn forget(&self, silent: &Arc<Link>) {
         // Whoever holds the lock now is making a new link already.
@@ -80,9 +112,15 @@ impl Server {
     }
 
     pub(super) async fn close(&self) {
+        self.directs.close();
         let mut state = self.link.lock().await;
         state.closed = true;
         state.link = None;
+    }
+
+    #[cfg(test)]
+    pub(super) fn directs(&self) -> &Directs {
+        &self.directs
     }
 
     #[cfg(test)]

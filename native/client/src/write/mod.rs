@@ -197,7 +197,7 @@ impl WriteStream {
             return Ok(());
         }
         let stream = Arc::clone(&self.0);
-        let closing = runtime::handle()?.spawn(async move { stream.finish().await });
+        let closing = runtime::carried(async move { stream.finish().await });
         closing.await.map_err(|e| {
             Error::new(
                 ErrorKind::OutcomeUnknown,

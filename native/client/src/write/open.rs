@@ -123,13 +123,13 @@ pub(super) struct Admission {
     pub(super) deadline: Option<Instant>,
 }
 
-/// Opens in a task of its own: if the caller stops waiting, a stream that comes too late is abandoned, and what it created is deleted.
+/// If the caller stops waiting, a stream that comes too late is abandoned, and what it created is deleted.
 pub(super) async fn detached(
     fs: FileSystem,
     path: FsPath,
     admission: Admission,
 ) -> Result<WriteStream> {
-    let opening = runtime::handle()?.spawn(async move { open(&fs, &path, &admission).await });
+    let opening = runtime::carried(async move { open(&fs, &path, &admission).await });
     let opened = opening.await.map_err(|e| {
         Error::new(
             ErrorKind::OutcomeUnknown,
