@@ -211,3 +211,50 @@ async fn a_closed_client_refuses_at_once() {
     let error = om.call(change(&om), Effect::Change).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Closed);
 }
+
+#[tokio::test]
+async fn fault_28_a_publication_whose_answers_are_lost_is_asked_for_until_it_is_decided() {
+    let mut fake = FakeOm::numbered(|n| if n < 6 { Reply::Close } else { ok() }).await;
+    let config = Config::empty()
+        .with("ozone.client.wait.between.retries.millis", "20ms")
+        .with("libappend.call.timeout", "30ms");
+    let settings = Settings::read(&config).unwrap();
+    let om = OmClient::connect(vec![fake.node("")], "ann", &settings)
+        .await
+        .unwrap();
+    om.decide(change(&om)).await.unwrap();
+    let mut ids = std::collections::HashSet::new();
+    for _ in 0..7 {
+        ids.insert(fake.next().await.request.invocation_id);
+    }
+    assert_eq!(ids.len(), 1, "a resend that is a call of its own");
+}
+
+#[tokio::test]
+async fn fault_28_beyond_the_window_the_outcome_is_unknown_and_nothing_is_sent_as_new() {
+    let mut fake = FakeOm::numbered(|_| Reply::Close).await;
+    let config = Config::empty()
+        .with("ozone.client.wait.between.retries.millis", "20ms")
+        .with("libappend.call.timeout", "20ms")
+        .with("libappend.outcome.timeout", "150ms");
+    let settings = Settings::read(&config).unwrap();
+    let om = OmClient::connect(vec![fake.node("")], "ann", &settings)
+        .await
+        .unwrap();
+    let error = om.decide(change(&om)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::OutcomeUnknown, "{error}");
+    let first = fake.next().await.request.invocation_id;
+    let mut sent = 1;
+    while let Ok(seen) = fake.seen.try_recv() {
+        assert_eq!(seen.request.invocation_id, first);
+        sent += 1;
+    }
+    assert!(sent > 1);
+    // A call that never reached a server is no uncertain one.
+    drop(fake);
+    let error = om.decide(change(&om)).await.unwrap_err();
+    assert!(
+        matches!(error.kind(), ErrorKind::Timeout | ErrorKind::OutcomeUnknown),
+        "{error}"
+    );
+}

@@ -293,7 +293,7 @@ async fn a_broken_stream_is_resumed_in_the_same_block() {
 }
 
 #[tokio::test]
-async fn a_datanode_that_refuses_is_left_with_what_it_committed() {
+async fn fault_36_a_datanode_that_refuses_is_left_with_what_it_committed() {
     let world = world(2).await;
     // The sixth request: behind a sync of 9,000 bytes in three chunks.
     world.nodes[0]

@@ -207,6 +207,37 @@ fn finalizing_fences_the_writer_for_good() {
 }
 
 #[test]
+fn what_a_writer_had_under_way_comes_too_late_once_its_block_is_finalized() {
+    let (dir, store) = store();
+    let mut chunks = Vec::new();
+    append(&store, B, &mut chunks, &bytes(1, 20));
+    // Written, and the commit is still on its way.
+    let late = bytes(2, 30);
+    store.write_chunk(B, &chunk(20, &late), &late).unwrap();
+    let done = store.finalize(B).unwrap();
+    wait(store.durable(done.at)).unwrap();
+    let whole = put(B, vec![chunks[0].clone(), chunk(20, &late)]);
+    let added = PutBlock {
+        incremental: true,
+        ..put(B, vec![chunk(20, &late)])
+    };
+    drop(store);
+    let store = open(&dir.path().join("containers"));
+    for commit in [&whole, &added] {
+        assert!(matches!(
+            store.put_block(commit),
+            Err(StoreError::Finalized(_))
+        ));
+    }
+    assert!(matches!(
+        store.write_chunk(B, &chunk(50, &late), &late),
+        Err(StoreError::Finalized(_))
+    ));
+    assert_eq!(store.view(B).unwrap().length, 20);
+    assert_eq!(all(&store, B).unwrap(), bytes(1, 20));
+}
+
+#[test]
 fn a_deleted_id_is_spent_even_when_the_block_never_arrived() {
     let (dir, store) = store();
     let other = BlockId::new(7, 2);
