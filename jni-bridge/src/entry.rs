@@ -54,9 +54,17 @@ pub(crate) fn interruptible<T>(
     env: &mut Env<'_>,
     call: impl FnOnce(&Wait<'_>) -> append_client::Result<T>,
 ) -> Result<T, Fault> {
+    interruptible_with(env, |wait, _| call(wait))
+}
+
+/// As [`interruptible`] for a call that needs Java on its way. It must not hold on to what it borrows: the wait borrows it, too.
+pub(crate) fn interruptible_with<'env, 'local, T>(
+    env: &'env mut Env<'local>,
+    call: impl FnOnce(&Wait<'_>, &RefCell<&'env mut Env<'local>>) -> append_client::Result<T>,
+) -> Result<T, Fault> {
     let env = RefCell::new(env);
     let interrupted = || take_interrupt(&mut env.borrow_mut());
-    call(&Wait::unbounded().or_interrupted(&interrupted)).map_err(Fault::Client)
+    call(&Wait::unbounded().or_interrupted(&interrupted), &env).map_err(Fault::Client)
 }
 
 fn take_interrupt(env: &mut Env<'_>) -> bool {

@@ -8,16 +8,13 @@ use jni::EnvUnowned;
 use jni::objects::{JByteArray, JByteBuffer, JClass};
 use jni::sys::{jint, jlong};
 
-use crate::entry::{Fault, enter, interruptible};
+use crate::entry::{Fault, enter, interruptible, interruptible_with};
 use crate::exception::Expects;
 use crate::memory::{array_range, copy_in, copy_out, with_direct, with_direct_mut};
 use crate::{INPUTS, OUTPUTS};
 
 /// Most bytes that one read of an array brings: it bounds the memory between file and array. Java asks again.
 const READ_AT_MOST: usize = 4 << 20;
-
-/// Bytes of an array that are copied and handed to the client at a time.
-const WRITE_PIECE: usize = 1 << 20;
 
 /// How long the server may take to hear that a stream was abandoned; after that its lease ends it.
 const ABANDON_WITHIN: Duration = Duration::from_secs(1);
@@ -77,11 +74,15 @@ pub(crate) extern "system" fn Java_io_libappend_fs_Native_readArray<'local>(
         let reader = input(handle)?;
         let (offset, length) = array_range(env, &target, offset, length)?;
         let from = position(from)?;
-        let bytes = interruptible(env, |wait| {
-            reader.bytes_at(from, length.min(READ_AT_MOST), wait)
+        let pieces = interruptible(env, |wait| {
+            reader.pieces_at(from, length.min(READ_AT_MOST), wait)
         })?;
-        copy_in(env, &target, offset, &bytes)?;
-        read_result(bytes.len(), length)
+        let mut got = 0;
+        for piece in pieces {
+            copy_in(env, &target, offset + got, &piece)?;
+            got += piece.len();
+        }
+        read_result(got, length)
     })
 }
 
@@ -194,16 +195,24 @@ pub(crate) extern "system" fn Java_io_libappend_fs_Native_writeArray<'local>(
     enter(env, Expects::Anything, |env| {
         let stream = output(handle)?;
         let (offset, length) = array_range(env, &source, offset, length)?;
-        let mut piece = vec![0; length.min(WRITE_PIECE)];
         let mut done = 0;
-        while done < length {
-            let count = piece.len().min(length - done);
-            let piece = &mut piece[..count];
-            copy_out(env, &source, offset + done, piece)?;
-            interruptible(env, |wait| stream.write(piece, wait))?;
-            done += count;
+        let mut failed = None;
+        let result = interruptible_with(env, |wait, env| {
+            let take = |target: &mut [u8]| {
+                let copied = copy_out(&env.borrow(), &source, offset + done, target);
+                done += target.len();
+                copied.map_err(|fault| {
+                    let error = append_client::Error::invalid(fault.to_string());
+                    failed = Some(fault);
+                    error
+                })
+            };
+            stream.write_with(length, take, wait)
+        });
+        match failed {
+            Some(fault) => Err(fault),
+            None => result,
         }
-        Ok(())
     });
 }
 

@@ -397,6 +397,19 @@ impl WriteStream {
         block_on(wait, self.0.write(data))
     }
 
+    /// See [`crate::WriteStream::write_with`]; `take` runs on the calling thread.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn write_with(
+        &self,
+        length: usize,
+        take: impl FnMut(&mut [u8]) -> Result<()>,
+        wait: &Wait<'_>,
+    ) -> Result<()> {
+        block_on(wait, self.0.write_with(length, take))
+    }
+
     /// See [`crate::WriteStream::hflush`].
     ///
     /// # Errors
@@ -463,6 +476,14 @@ impl Reader {
     /// As there.
     pub fn bytes_at(&self, position: u64, length: usize, wait: &Wait<'_>) -> Result<Bytes> {
         block_on(wait, self.0.bytes_at(position, length))
+    }
+
+    /// See [`crate::Reader::pieces_at`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn pieces_at(&self, position: u64, length: usize, wait: &Wait<'_>) -> Result<Vec<Bytes>> {
+        block_on(wait, self.0.pieces_at(position, length))
     }
 
     /// See [`crate::Reader::unbuffer`].

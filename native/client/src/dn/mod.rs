@@ -3,6 +3,7 @@
 //! A datanode is known by id and address. What its answers mean for a file is decided by readers and writers.
 
 mod pipe;
+mod stream;
 
 pub(crate) use pipe::{Pipe, Reply};
 
@@ -178,11 +179,15 @@ impl Datanode {
         &self.id
     }
 
-    fn client(&self) -> Option<XceiverClientProtocolServiceClient<Channel>> {
+    /// One of the connections, in turn.
+    fn channel(&self) -> Option<Channel> {
         let at = self.next.fetch_add(1, Ordering::Relaxed) % self.channels.len().max(1);
-        let channel = self.channels.get(at)?.clone();
+        self.channels.get(at).cloned()
+    }
+
+    fn client(&self) -> Option<XceiverClientProtocolServiceClient<Channel>> {
         Some(
-            XceiverClientProtocolServiceClient::new(channel)
+            XceiverClientProtocolServiceClient::new(self.channel()?)
                 .max_decoding_message_size(MAX_MESSAGE)
                 .max_encoding_message_size(MAX_MESSAGE),
         )

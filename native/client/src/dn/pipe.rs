@@ -5,9 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use append_wire::datanode::{ContainerCommandRequestProto, ContainerCommandResponseProto};
 use tokio::sync::{mpsc, oneshot};
-use tokio_stream::wrappers::UnboundedReceiverStream;
 
-use super::{Datanode, DnError};
+use super::{Datanode, DnError, stream};
 use crate::Result;
 use crate::runtime;
 
@@ -35,11 +34,7 @@ impl Pipe {
     pub(crate) fn open(node: Arc<Datanode>) -> Result<Pipe> {
         let (requests, queue) = mpsc::unbounded_channel();
         let waiting = Arc::new(Mutex::new(Waiting::default()));
-        let task = runtime::handle()?.spawn(run(
-            Arc::clone(&node),
-            UnboundedReceiverStream::new(queue),
-            Arc::clone(&waiting),
-        ));
+        let task = runtime::handle()?.spawn(run(Arc::clone(&node), queue, Arc::clone(&waiting)));
         Ok(Pipe {
             node,
             requests,
@@ -78,7 +73,7 @@ impl Drop for Pipe {
 
 async fn run(
     node: Arc<Datanode>,
-    requests: UnboundedReceiverStream<ContainerCommandRequestProto>,
+    requests: mpsc::UnboundedReceiver<ContainerCommandRequestProto>,
     waiting: Arc<Mutex<Waiting>>,
 ) {
     let error = answers(&node, requests, &waiting).await;
@@ -94,14 +89,14 @@ async fn run(
 
 async fn answers(
     node: &Datanode,
-    requests: UnboundedReceiverStream<ContainerCommandRequestProto>,
+    requests: mpsc::UnboundedReceiver<ContainerCommandRequestProto>,
     waiting: &Mutex<Waiting>,
 ) -> DnError {
-    let Some(mut client) = node.client() else {
+    let Some(channel) = node.channel() else {
         return node.unreachable("no connection");
     };
-    let mut answers = match client.send(requests).await {
-        Ok(answers) => answers.into_inner(),
+    let mut answers = match stream::open(channel, requests).await {
+        Ok(answers) => answers,
         Err(status) => return node.unreachable(status.message()),
     };
     loop {

@@ -121,6 +121,18 @@ impl FileSystem {
         }
     }
 
+    /// Whether the server does with these names what Hadoop's rules ask for, or refuses: servers that append move into a directory
+    /// where there are directories, and refuse a destination that exists where keys only imply them. With the parent of the
+    /// source the destination's is there.
+    fn renames_as_hadoop(&self, source: &FsPath, destination: &FsPath) -> bool {
+        self.om().features().knows_append()
+            && source.is_key()
+            && source != destination
+            && source.parent() == destination.parent()
+            && !source.is_snapshot()
+            && !destination.is_snapshot()
+    }
+
     /// Renames with Hadoop's rules: into a destination that is a directory, and an outcome instead of an error where Hadoop's
     /// rename returns false.
     ///
@@ -136,6 +148,14 @@ impl FileSystem {
     async fn rename_into_at(&self, source: &FsPath, destination: &FsPath) -> Result<RenameOutcome> {
         if source.is_root() {
             return Ok(RenameOutcome::BelowItself);
+        }
+        if self.renames_as_hadoop(source, destination) {
+            match self.rename_key(source, destination.key()).await {
+                Ok(()) => return Ok(RenameOutcome::Done),
+                // A refusal changed nothing, and which outcome it is, is found out below.
+                Err(error) if is_refusal(&error) => {}
+                Err(error) => return Err(error),
+            }
         }
         let target = match self.find(destination).await? {
             None if source == destination => return Ok(RenameOutcome::SourceMissing),
@@ -187,4 +207,18 @@ impl FileSystem {
             },
         }
     }
+}
+
+/// The server looked at the names and did nothing.
+fn is_refusal(error: &Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::NotFound
+            | ErrorKind::AlreadyExists
+            | ErrorKind::ParentNotFound
+            | ErrorKind::NotADirectory
+            | ErrorKind::IsDirectory
+            | ErrorKind::InvalidArgument
+            | ErrorKind::Io
+    )
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use append_wire::datanode::{GetCommittedBlockLengthRequestProto, Type as DatanodeType};
+use append_wire::hdds::Pipeline;
 use append_wire::om::{
     BlockRangeRequest, GetKeyInfoRequest, GetKeyInfoResponse, KeyLocation, Type,
 };
@@ -50,6 +51,8 @@ pub(super) struct BlockList {
     /// Bytes behind the published length that the last block has.
     tail: u64,
     known: Mutex<BTreeMap<u64, Arc<Block>>>,
+    /// Held by who asks the server.
+    asking: tokio::sync::Mutex<()>,
 }
 
 impl BlockList {
@@ -58,6 +61,7 @@ impl BlockList {
         let first = BlockRangeRequest {
             from_offset: Some(0),
             max_blocks: Some(BLOCKS_AT_ONCE),
+            pipelines_once: Some(true),
             ..BlockRangeRequest::default()
         };
         let ranges = fs.om.features().knows_append();
@@ -98,6 +102,7 @@ impl BlockList {
             published: info.data_size,
             tail: 0,
             known: Mutex::default(),
+            asking: tokio::sync::Mutex::default(),
         };
         list.learn(&response, 0)?;
         Ok((list, tail))
@@ -178,17 +183,23 @@ impl BlockList {
         while at < to {
             let block = match self.block_at(at) {
                 Some(block) => block,
-                None => {
-                    self.ask_for(at).await?;
-                    self.block_at(at).ok_or_else(|| {
-                        protocol(format!("the server names no block for offset {at}"))
-                    })?
-                }
+                None => self.ask_for_block(at).await?,
             };
             at = block.end();
             found.push(block);
         }
         Ok(found)
+    }
+
+    /// Asks once, however many readers want the same blocks.
+    async fn ask_for_block(&self, offset: u64) -> Result<Arc<Block>> {
+        let _turn = self.asking.lock().await;
+        if let Some(block) = self.block_at(offset) {
+            return Ok(block);
+        }
+        self.ask_for(offset).await?;
+        self.block_at(offset)
+            .ok_or_else(|| protocol(format!("the server names no block for offset {offset}")))
     }
 
     fn block_at(&self, offset: u64) -> Option<Arc<Block>> {
@@ -205,6 +216,7 @@ impl BlockList {
             max_blocks: Some(BLOCKS_AT_ONCE),
             file_object_id: Some(file),
             content_generation: Some(generation),
+            pipelines_once: Some(true),
         });
         let response = ask(&self.fs, &self.path, range).await?;
         self.learn(&response, offset)
@@ -279,13 +291,19 @@ fn place(locations: &[KeyLocation], end: u64) -> Result<Vec<Block>> {
             ))
         })?;
     let mut blocks: Vec<Block> = Vec::with_capacity(locations.len());
-    for location in locations.iter().filter(|location| location.length > 0) {
+    let mut before: Option<Arc<Pipeline>> = None;
+    for location in locations {
         let mut address = BlockAddress::of(location);
-        // Neighbours usually share their datanodes: kept once.
-        if let Some(before) = blocks.last()
-            && before.address.pipeline == address.pipeline
+        // Neighbours usually share their datanodes: kept once, and by our server told once.
+        if let Some(before) = before
+            .as_ref()
+            .filter(|before| location.pipeline.is_none() || ***before == *address.pipeline)
         {
-            address.pipeline = Arc::clone(&before.address.pipeline);
+            address.pipeline = Arc::clone(before);
+        }
+        before = Some(Arc::clone(&address.pipeline));
+        if location.length == 0 {
+            continue;
         }
         blocks.push(Block {
             start: at,
@@ -350,6 +368,31 @@ mod tests {
                 .kind(),
             ErrorKind::Protocol
         );
+    }
+
+    #[test]
+    fn a_location_without_a_pipeline_has_that_of_the_one_before() {
+        let pipeline = |name: &str| Pipeline {
+            leader_id: Some(name.to_owned()),
+            ..Pipeline::default()
+        };
+        let with = |name: Option<&str>, length| KeyLocation {
+            pipeline: name.map(pipeline),
+            ..location(length)
+        };
+        let all = [
+            with(Some("a"), 0),
+            with(None, 1),
+            with(Some("b"), 1),
+            with(None, 1),
+            with(Some(""), 1),
+        ];
+        let blocks = place(&all, 4).unwrap();
+        let names: Vec<_> = blocks
+            .iter()
+            .map(|block| block.address.pipeline.leader_id())
+            .collect();
+        assert_eq!(names, ["a", "b", "b", ""]);
     }
 
     #[test]

@@ -36,13 +36,13 @@ struct Part {
     length: u64,
 }
 
-/// The bytes from `from` to `to` of a file; `blocks` hold them in order.
+/// The bytes from `from` to `to` of a file, in the pieces in which they came; `blocks` hold them in order.
 pub(super) async fn fetch(
     fs: &Arc<Shared>,
     blocks: &[Arc<Block>],
     from: u64,
     to: u64,
-) -> Result<Bytes> {
+) -> Result<Vec<Bytes>> {
     let groups = group(parts(blocks, from, to));
     let together = fs.om.features().knows_append();
     let mut pieces = Vec::with_capacity(groups.len());
@@ -68,15 +68,11 @@ pub(super) async fn fetch(
             pieces.extend(read.map_err(|e| Error::new(ErrorKind::Io, e.to_string()))??);
         }
     }
-    let bytes = joined(pieces);
-    if length_of(bytes.len()) != to - from {
-        return Err(protocol(format!(
-            "{} bytes instead of {}",
-            bytes.len(),
-            to - from
-        )));
+    let bytes: u64 = pieces.iter().map(|piece| length_of(piece.len())).sum();
+    if bytes != to - from {
+        return Err(protocol(format!("{bytes} bytes instead of {}", to - from)));
     }
-    Ok(bytes)
+    Ok(pieces)
 }
 
 /// A request that nobody waits for any more is given up.
@@ -133,7 +129,7 @@ fn group(parts: Vec<Part>) -> Vec<Vec<Part>> {
     groups
 }
 
-/// The bytes of each part, from the first replica that has them whole.
+/// The bytes of parts one behind the other, from the first replica that has them whole.
 async fn read_group(fs: &Shared, parts: &[Part], together: bool) -> Result<Vec<Bytes>> {
     let Some(first) = parts.first() else {
         return Ok(Vec::new());
@@ -164,9 +160,8 @@ async fn read_group(fs: &Shared, parts: &[Part], together: bool) -> Result<Vec<B
 /// Asks for all parts at once, and again for what an answer left out: datanodes bound their answers, and end them before a block
 /// that they cannot read.
 async fn read_together(node: &Datanode, parts: &[Part]) -> Result<Vec<Bytes>> {
-    let mut read = Vec::with_capacity(parts.len());
     let mut rest = parts.to_vec();
-    let mut pieces = Vec::new();
+    let mut pieces = Vec::with_capacity(parts.len());
     while let Some(first) = rest.first() {
         let mut request = node.request(Type::ReadBlocks, &first.block.address);
         request.read_blocks = Some(Box::new(ReadBlocksRequestProto {
@@ -194,13 +189,12 @@ async fn read_together(node: &Datanode, parts: &[Part]) -> Result<Vec<Bytes>> {
             part.length -= length_of(piece.len());
             pieces.push(piece);
             if part.length == 0 {
-                read.push(joined(std::mem::take(&mut pieces)));
                 done += 1;
             }
         }
         rest.drain(..done);
     }
-    Ok(read)
+    Ok(pieces)
 }
 
 impl Part {

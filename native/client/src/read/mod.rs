@@ -10,14 +10,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use backon::{BackoffBuilder, ExponentialBuilder};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
 use crate::Result;
+use crate::dn::joined;
 use crate::error::{Error, ErrorKind};
 use crate::filesystem::Shared;
 use crate::path::FsPath;
 use crate::runtime;
-use ahead::{Ahead, Next, Step};
+use ahead::{Ahead, Next, Step, Window};
 use blocks::BlockList;
 
 const FIRST_WAIT: Duration = Duration::from_millis(50);
@@ -92,19 +93,24 @@ impl Reader {
     /// # Errors
     /// As [`Reader::read_at`].
     pub async fn bytes_at(&self, position: u64, length: usize) -> Result<Bytes> {
-        let first = self.piece(position, 0, length).await?;
-        if first.is_empty() || first.len() == length {
-            return Ok(first);
-        }
-        let mut all = BytesMut::from(first);
-        while all.len() < length {
-            let more = self.piece(position, all.len(), length - all.len()).await?;
-            if more.is_empty() {
+        Ok(joined(self.pieces_at(position, length).await?))
+    }
+
+    /// As [`Reader::bytes_at`], in the pieces in which the bytes lie in memory: without a copy.
+    ///
+    /// # Errors
+    /// As [`Reader::read_at`].
+    pub async fn pieces_at(&self, position: u64, length: usize) -> Result<Vec<Bytes>> {
+        let (mut pieces, mut done) = (Vec::new(), 0);
+        while done < length {
+            let piece = self.piece(position, done, length - done).await?;
+            if piece.is_empty() {
                 break;
             }
-            all.extend_from_slice(&more);
+            done += piece.len();
+            pieces.push(piece);
         }
-        Ok(all.freeze())
+        Ok(pieces)
     }
 
     /// Some of the bytes behind the `done` first ones of a read; none at the end of the file.
@@ -141,47 +147,50 @@ impl Inner {
     /// At least one of the wanted bytes, from what was read ahead or from the datanodes.
     async fn read(self: &Arc<Self>, from: u64, length: usize) -> Result<Bytes> {
         loop {
-            let step = self.ahead().step(from, length, self.length);
-            match step {
-                Step::Have { bytes, then } => {
-                    if let Some((from, to)) = then {
-                        self.fetch_behind(from, to)?;
-                    }
-                    return Ok(bytes);
-                }
+            match self.step(from, length)? {
+                Step::Have { bytes, .. } => return Ok(bytes),
                 Step::Await(next) => {
                     // If it failed, the read itself says what is wrong.
-                    if let Ok(Ok(bytes)) = next.task.await {
-                        self.ahead().put(next.from, bytes);
+                    if let Ok(Ok(window)) = next.task.await {
+                        self.ahead().put(window);
                     }
                 }
                 Step::Fetch { to, keep } => {
                     let wanted = from.saturating_add(length_of(length));
-                    let bytes = match self.fetch(from, to).await {
+                    let window = match self.fetch(from, to).await {
                         // What is wrong further on is not this read's.
                         Err(error) if to > wanted && error.kind() == ErrorKind::Checksum => {
                             self.fetch(from, wanted).await?
                         }
                         other => other?,
                     };
+                    let bytes = window
+                        .get(from, length)
+                        .ok_or_else(|| protocol("no bytes at all"))?;
                     if keep {
-                        self.ahead().put(from, bytes.clone());
+                        self.ahead().put(window);
                     }
-                    return Ok(bytes.slice(..length.min(bytes.len())));
+                    return Ok(bytes);
                 }
             }
         }
     }
 
-    fn fetch_behind(self: &Arc<Self>, from: u64, to: u64) -> Result<()> {
-        let inner = Arc::clone(self);
-        let task = runtime::handle()?.spawn(async move { inner.fetch(from, to).await });
-        self.ahead().expect(Next { from, to, task });
-        Ok(())
+    fn step(self: &Arc<Self>, from: u64, length: usize) -> Result<Step> {
+        let mut ahead = self.ahead();
+        let step = ahead.step(from, length, self.length);
+        if let Step::Have { then, .. } = &step {
+            for &(from, to) in then {
+                let inner = Arc::clone(self);
+                let task = runtime::handle()?.spawn(async move { inner.fetch(from, to).await });
+                ahead.expect(Next { from, to, task });
+            }
+        }
+        Ok(step)
     }
 
     /// The bytes from `from` to `to`, which lie in the file. Datanodes that cannot be reached are asked again, perhaps elsewhere.
-    async fn fetch(&self, from: u64, to: u64) -> Result<Bytes> {
+    async fn fetch(&self, from: u64, to: u64) -> Result<Window> {
         let deadline = Instant::now() + self.fs.settings.call_timeout;
         let mut waits = ExponentialBuilder::default()
             .with_min_delay(FIRST_WAIT)
@@ -192,7 +201,7 @@ impl Inner {
         loop {
             let blocks = self.blocks.cover(from, to).await?;
             let error = match fetch::fetch(&self.fs, &blocks, from, to).await {
-                Ok(bytes) => return Ok(bytes),
+                Ok(pieces) => return Ok(Window::new(from, pieces)),
                 Err(error) => error,
             };
             let wait = waits.next().unwrap_or(LONGEST_WAIT);

@@ -1,6 +1,7 @@
 //! Streams that write: created files and appends.
 
 mod block;
+mod chunks;
 mod open;
 mod session;
 mod waiting;
@@ -141,10 +142,30 @@ impl WriteStream {
     /// # Errors
     /// What went wrong with bytes taken before, [`crate::ErrorKind::StaleSession`], [`crate::ErrorKind::Closed`].
     pub async fn write(&self, data: &[u8]) -> Result<()> {
+        let mut left = data;
+        self.write_with(data.len(), |target| {
+            let (now, later) = left.split_at(target.len().min(left.len()));
+            target.copy_from_slice(now);
+            left = later;
+            Ok(())
+        })
+        .await
+    }
+
+    /// As [`WriteStream::write`] for `length` bytes that lie somewhere else: `take` copies the next ones to where they are kept,
+    /// once or more often, until all are taken. A failure of `take` is one of the write.
+    ///
+    /// # Errors
+    /// As [`WriteStream::write`], and those of `take`.
+    pub async fn write_with(
+        &self,
+        length: usize,
+        take: impl FnMut(&mut [u8]) -> Result<()>,
+    ) -> Result<()> {
         let stream = &*self.0;
         let mut writer = stream.lock().await;
         stream.check_open("write")?;
-        writer.write(data).await.map_err(|error| {
+        writer.write(length, take).await.map_err(|error| {
             let error = error.at("write", &stream.path);
             let _ = stream.broken.set(error.copy());
             error

@@ -8,9 +8,10 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use append_wire::om::KeyLocation;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 
 use super::block::{BlockWriter, ChunkRules, Failure};
+use super::chunks::Chunks;
 use super::session::{Location, Publication, Session};
 use crate::Result;
 use crate::error::ErrorKind;
@@ -80,7 +81,7 @@ pub(super) struct Writer {
     sent: usize,
     /// Bytes in them.
     held: usize,
-    buffer: BytesMut,
+    next: Chunks,
     /// Offset in the file up to which blocks are committed.
     committed: u64,
     published: Published,
@@ -115,7 +116,7 @@ impl Writer {
             chunks: VecDeque::new(),
             sent: 0,
             held: 0,
-            buffer: BytesMut::new(),
+            next: Chunks::new(sizes.chunk, sizes.held / 2 / sizes.chunk),
             tried: None,
             told: None,
             excluded: Vec::new(),
@@ -129,22 +130,26 @@ impl Writer {
 
     /// Offset in the file of the next byte.
     pub(super) fn position(&self) -> u64 {
-        self.committed + length_of(self.held) + length_of(self.buffer.len())
+        self.committed + length_of(self.held) + length_of(self.next.filled())
     }
 
-    /// Takes all of `data`.
-    pub(super) async fn write(&mut self, mut data: &[u8]) -> Result<()> {
+    /// Takes `length` bytes, which `take` copies, some of them at each call, in their order.
+    pub(super) async fn write(
+        &mut self,
+        length: usize,
+        mut take: impl FnMut(&mut [u8]) -> Result<()>,
+    ) -> Result<()> {
         self.session.make_sure().await?;
-        while !data.is_empty() {
+        let mut left = length;
+        while left > 0 {
             self.session.check()?;
-            let room = self.sizes.chunk - self.buffer.len();
-            let (now, later) = data.split_at(room.min(data.len()));
-            self.buffer.extend_from_slice(now);
-            data = later;
-            if self.buffer.len() == self.sizes.chunk {
+            let space = self.next.space(left);
+            let count = space.len();
+            take(space)?;
+            self.next.advance(count);
+            left -= count;
+            if self.next.is_whole() {
                 self.cut();
-                // One chunk was filled: the next one will be.
-                self.buffer.reserve(self.sizes.chunk);
                 self.push(Flush::Room).await?;
             }
         }
@@ -153,9 +158,9 @@ impl Writer {
 
     /// Makes the buffer a chunk.
     fn cut(&mut self) {
-        if !self.buffer.is_empty() {
-            self.held += self.buffer.len();
-            self.chunks.push_back(self.buffer.split().freeze());
+        if let Some(chunk) = self.next.cut() {
+            self.held += chunk.len();
+            self.chunks.push_back(chunk);
         }
     }
 
@@ -319,7 +324,9 @@ impl Writer {
                 break;
             }
             self.held -= chunk.len();
-            self.chunks.pop_front();
+            if let Some(chunk) = self.chunks.pop_front() {
+                self.next.give_back(chunk);
+            }
             self.sent = self.sent.saturating_sub(1);
             self.committed = end;
         }

@@ -6,7 +6,7 @@ use crate::engine::BlockEngine;
 use append_namespace::RowsError;
 use append_namespace::reply::GivenBlock;
 use append_namespace::rows::Rows;
-use append_namespace::view::BlockView;
+use append_namespace::view::{BlockView, SuffixBlock};
 use append_wire::hdds::Pipeline;
 use append_wire::om::KeyLocation;
 use std::collections::BTreeMap;
@@ -27,8 +27,13 @@ impl<'a> Locator<'a> {
         }
     }
 
-    /// Blocks that a reader is shown.
-    pub(super) fn shown(&mut self, blocks: &[BlockView]) -> Result<Vec<KeyLocation>, Failure> {
+    /// Blocks that a reader is shown. With `once`, a pipeline that is that of the block before is left out.
+    pub(super) fn shown(
+        &mut self,
+        blocks: &[BlockView],
+        once: bool,
+    ) -> Result<Vec<KeyLocation>, Failure> {
+        let mut before = None;
         blocks
             .iter()
             .map(|block| {
@@ -39,7 +44,13 @@ impl<'a> Locator<'a> {
                     start_in_block: block.start_in_block,
                     length: block.length,
                 };
-                Ok(render::location(location, self.pipeline(block.holder)?))
+                let pipeline = match before.replace(block.holder) {
+                    Some(holder) if once && holder == block.holder => None,
+                    // Nothing would be read as the one before.
+                    _ if once => Some(self.pipeline(block.holder)?.unwrap_or_default()),
+                    _ => self.pipeline(block.holder)?,
+                };
+                Ok(render::location(location, pipeline))
             })
             .collect()
     }
@@ -55,6 +66,26 @@ impl<'a> Locator<'a> {
                     bcsid: 0,
                     start_in_block: 0,
                     length: block.capacity,
+                };
+                Ok(render::location(location, self.pipeline(block.holder)?))
+            })
+            .collect()
+    }
+
+    /// Blocks that a helper must settle, each as long as it is published.
+    pub(super) fn to_settle(
+        &mut self,
+        blocks: &[SuffixBlock],
+    ) -> Result<Vec<KeyLocation>, Failure> {
+        blocks
+            .iter()
+            .map(|block| {
+                let location = Location {
+                    container: block.container,
+                    local: block.local,
+                    bcsid: block.bcsid,
+                    start_in_block: 0,
+                    length: block.published,
                 };
                 Ok(render::location(location, self.pipeline(block.holder)?))
             })

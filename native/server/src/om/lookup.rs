@@ -24,6 +24,9 @@ const MAX_RANGE: u32 = 10_000;
 /// Blocks that are read on the thread that serves the call.
 const FEW_BLOCKS: u64 = 64;
 
+/// Blocks that one answer to a recovery holds at most.
+pub(super) const MAX_RECOVERED: usize = 100_000;
+
 /// Bytes that one location takes in an answer at most; a list that could be too long for a frame is refused before it is made.
 const LOCATION_BYTES: u64 = 400;
 
@@ -288,7 +291,7 @@ fn whole_file(
             }
             let range = read::blocks(rows, file, 0, usize::MAX)??;
             Ok((
-                render::file_info(file, Some(locator.shown(&range.blocks)?)),
+                render::file_info(file, Some(locator.shown(&range.blocks, false)?)),
                 None,
             ))
         }
@@ -305,10 +308,8 @@ fn whole_file(
                 file_object_id: Some(file.object_id),
                 content_generation: Some(file.generation),
             };
-            Ok((
-                render::file_info(file, Some(locator.shown(&range.blocks)?)),
-                Some(reply),
-            ))
+            let shown = locator.shown(&range.blocks, asked.pipelines_once())?;
+            Ok((render::file_info(file, Some(shown)), Some(reply)))
         }
     }
 }
@@ -332,7 +333,7 @@ fn by_identity(
         content_generation: Some(generation),
     };
     Ok(Found {
-        key_info: ranged(engine, rows, path, file, &range)?,
+        key_info: ranged(engine, rows, path, file, &range, asked.pipelines_once())?,
         is_directory: false,
         range: Some(reply),
         writer: None,
@@ -345,9 +346,10 @@ fn ranged(
     path: &KeyPath,
     file: u64,
     range: &BlockRange,
+    once: bool,
 ) -> Result<KeyInfo, Failure> {
     let Replication { kind, factor } = engine.replication();
-    let locations: Vec<KeyLocation> = Locator::new(engine, rows).shown(&range.blocks)?;
+    let locations: Vec<KeyLocation> = Locator::new(engine, rows).shown(&range.blocks, once)?;
     Ok(KeyInfo {
         data_size: range.next_offset,
         r#type: kind,
