@@ -73,6 +73,8 @@ pub(crate) struct Scope {
     pub(crate) depth: usize,
     /// States at most.
     pub(crate) states: usize,
+    /// In one of so many states bad input is tried.
+    pub(crate) probe_one_in: u64,
 }
 
 /// Commands by outcome, as they were seen.

@@ -7,8 +7,13 @@
 
 mod actions;
 mod canon;
+mod directed;
 mod facts;
+#[cfg(feature = "mutants")]
+mod mutants;
 mod oracle;
+mod probes;
+mod random;
 mod scopes;
 mod search;
 mod state;
@@ -53,4 +58,35 @@ fn every_longer_history_keeps_the_invariants() {
     let seen = run(&scopes, each);
     let missing = scopes::unseen(&seen);
     assert!(missing.is_empty(), "never seen: {missing:?}");
+}
+
+#[test]
+fn guards_that_no_small_world_meets_hold() {
+    directed::check().unwrap();
+}
+
+/// A number from the environment.
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().and_then(|text| text.parse().ok())
+}
+
+/// `SEED` and `STEPS` say which histories, and how many steps; without them a short run whose seed is the same every time.
+#[test]
+fn random_histories_keep_the_invariants() {
+    let seed = number("SEED").unwrap_or(1);
+    let mut seen = Seen::new();
+    let began = std::time::Instant::now();
+    let walked = random::walk(seed, number("STEPS").unwrap_or(30_000), &mut seen);
+    for ((op, outcome), count) in &seen {
+        println!("  {op}: {outcome}: {count}");
+    }
+    println!(
+        "random: seed {seed}, {} steps in {} histories, {:.1} s",
+        walked.steps,
+        walked.histories,
+        began.elapsed().as_secs_f64()
+    );
+    if let Some((why, own, layout, way)) = walked.violation {
+        panic!("{why}\nSEED={own} STEPS=1 ({layout:?}) walks it again:\n{way:#?}");
+    }
 }

@@ -36,7 +36,8 @@ fn scope(name: &'static str, layout: Layout, budget: Budget) -> Scope {
         crashes: true,
         creates: false,
         depth: 64,
-        states: 30_000,
+        states: 9_000,
+        probe_one_in: 8,
     }
 }
 
@@ -139,6 +140,7 @@ pub(crate) fn long() -> Vec<Scope> {
             },
             depth: 64,
             states: 4_000_000,
+            probe_one_in: 4,
             ..scope
         })
         .collect()

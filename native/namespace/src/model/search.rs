@@ -76,10 +76,12 @@ pub(crate) fn explore(scope: &Scope, seen: &mut Seen, time: Duration) -> Report 
                         break 'search;
                     }
                 };
-                if !known.insert(canon::name(&after)) {
+                let name = canon::name(&after);
+                if !known.insert(name) {
                     continue;
                 }
-                if let Err(why) = sound(&after) {
+                let probe = (name & 0xffff) % u128::from(scope.probe_one_in) == 0;
+                if let Err(why) = sound(&after, probe) {
                     report.violation = Some((why, way(&ways, at, action)));
                     break 'search;
                 }
@@ -100,11 +102,12 @@ pub(crate) fn explore(scope: &Scope, seen: &mut Seen, time: Duration) -> Report 
     report
 }
 
-/// What is looked at in each new state: the invariants over all rows, and the last call coming twice.
-fn sound(state: &State) -> Result<(), Violation> {
+/// What is looked at in each new state: the invariants over all rows, the last call coming twice, and in some of them bad input.
+pub(crate) fn sound(state: &State, probe: bool) -> Result<(), Violation> {
     let broken = check(&state.rows).map_err(|error| error.to_string())?;
-    match broken.first() {
-        Some(broken) => Err(broken.to_string()),
-        None => state.again(),
+    if let Some(broken) = broken.first() {
+        return Err(broken.to_string());
     }
+    state.again()?;
+    if probe { state.probe() } else { Ok(()) }
 }
