@@ -10,8 +10,8 @@
 
 use append_namespace::command::{
     AppendFile, BucketName, Command, CreateBucket, CreateDirectory, CreateMode, CreateVolume,
-    Delete, Handle, Holder, Invocation, KeyPath, Layout, Publish, PublishKind, Rename,
-    SubmittedBlock, Target,
+    Delete, Finalize, Handle, Holder, Invocation, KeyPath, LAYOUT_APPEND, Layout, Publish,
+    PublishKind, Rename, SubmittedBlock, Target,
 };
 use append_namespace::reply::{Admitted, Answer, Reply};
 use append_namespace::{Change, Entry, Keyspace, Machine, Request, Rows, RowsError, Stamp, read};
@@ -136,6 +136,9 @@ impl World {
             machine,
             sequence: 0,
         };
+        world.run(Command::Finalize(Finalize {
+            layout: LAYOUT_APPEND,
+        }));
         world.run(Command::RegisterHolder(Holder {
             uuid: "holder".into(),
             host: "h".into(),

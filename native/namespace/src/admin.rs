@@ -1,6 +1,6 @@
 //! The server's own commands: block holders and limits.
 
-use crate::command::{Finalize, Holder, Limits};
+use crate::command::{Finalize, Holder, LAYOUT_APPEND, Limits};
 use crate::context::{Context, Ruled, answer, done, refuse};
 use crate::key;
 use crate::reply::{Answer, RefusalKind, Reply};
@@ -36,7 +36,8 @@ pub(crate) fn configure(ctx: &mut Context<'_, '_>, command: &Limits) -> Ruled<Re
         && command.max_blocks_per_file > 0
         && command.dedupe_max > 0
         && command.block_size > 0
-        && command.max_renew_batch > 0;
+        && command.max_renew_batch > 0
+        && command.ordinary_expiry_ms() > 0;
     if !sound {
         return refuse(
             RefusalKind::InvalidRequest,
@@ -47,10 +48,28 @@ pub(crate) fn configure(ctx: &mut Context<'_, '_>, command: &Limits) -> Ruled<Re
     done()
 }
 
-/// Finalizes a layout.
-pub(crate) fn finalize(_: &mut Context<'_, '_>, _: &Finalize) -> Ruled<Reply> {
-    refuse(
-        RefusalKind::Unsupported,
-        "finalization is not supported yet",
-    )
+/// Finalizes a layout. One that is finalized already stays as it is: there is no way back.
+pub(crate) fn finalize(ctx: &mut Context<'_, '_>, command: &Finalize) -> Ruled<Reply> {
+    if command.layout != LAYOUT_APPEND {
+        return refuse(
+            RefusalKind::InvalidRequest,
+            format!(
+                "this version can finalize layout {LAYOUT_APPEND}, not {}",
+                command.layout
+            ),
+        );
+    }
+    if ctx.layout >= command.layout {
+        return done();
+    }
+    ctx.txn.put(
+        Keyspace::Meta,
+        key::LAYOUT,
+        key::one(u64::from(command.layout)),
+    );
+    // Counted once, because versions before this layout did not.
+    let writers = ctx.txn.range(Keyspace::OpenByName, &[], None, usize::MAX)?;
+    let writers = u64::try_from(writers.len()).unwrap_or(u64::MAX);
+    table::put_writers(ctx.txn, writers);
+    done()
 }

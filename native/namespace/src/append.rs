@@ -2,7 +2,7 @@
 
 use crate::block;
 use crate::bucket;
-use crate::command::{AppendFile, CreateMode, Layout, Replication};
+use crate::command::{AppendFile, CreateMode, LAYOUT_APPEND, Layout, Replication};
 use crate::context::{Context, Ruled, answer, refuse};
 use crate::file;
 use crate::key::Place;
@@ -32,6 +32,12 @@ pub(crate) fn append(ctx: &mut Context<'_, '_>, command: &AppendFile) -> Ruled<R
         );
     };
     let text = name::key(layout, &path.key)?.text;
+    if ctx.rules > 0 && ctx.layout < LAYOUT_APPEND {
+        return refuse(
+            RefusalKind::NotFinalized,
+            "the layout of append is not finalized; finalize the upgrade first",
+        );
+    }
     if !ctx.limits.append_enabled {
         return refuse(RefusalKind::AppendDisabled, "append is switched off");
     }
@@ -103,15 +109,8 @@ fn writer_in_the_way(
     file: &FileRow,
 ) -> Ruled<Option<Refusal>> {
     let mut found = session::owner(ctx.txn, place, file)?;
-    if found.is_none()
-        && let Some(id) = file.hsync_session
-        && let Some(open) = table::open(ctx.txn, place.bucket, id)?
-    {
-        found = Some(Session {
-            id,
-            open,
-            place: place.clone(),
-        });
+    if found.is_none() {
+        found = session::hsynced(ctx.txn, place, file)?;
     }
     if found.is_none() {
         found = session::ordinary_at(ctx.txn, place)?;
@@ -224,6 +223,8 @@ fn new_session(
             created,
         }),
         ordinary: None,
+        ended: None,
+        heard_ms: None,
     };
     ctx.put_lease(place.bucket, id)?;
     Ok(Session { id, open, place })
@@ -236,7 +237,16 @@ fn admitted(
     mut session: Session,
     file: &FileRow,
 ) -> Ruled<Reply> {
-    let blocks = block::give(ctx, &mut session, &command.holders)?;
+    let room = usize::try_from(
+        ctx.limits
+            .max_blocks_per_file
+            .saturating_sub(file.block_count),
+    );
+    let holders = match room {
+        Ok(room) if ctx.rules > 0 && room < command.holders.len() => &command.holders[..room],
+        _ => &command.holders[..],
+    };
+    let blocks = block::give(ctx, &mut session, holders)?;
     ctx.put_session(&session);
     answer(Answer::Admitted(Admitted {
         handle: session.open.handle(session.id),

@@ -23,8 +23,16 @@ pub(crate) fn allocate(ctx: &mut Context<'_, '_>, command: &AllocateBlock) -> Ru
         (Some(_), Some(file)) => file.block_count,
         _ => 0,
     };
-    if published.max(session.open.given) >= ctx.limits.max_blocks_per_file {
+    let would_have = match &session.open.append {
+        // What is given may all be published behind the prefix.
+        Some(append) if ctx.rules > 0 => append.prefix_blocks.saturating_add(session.open.given),
+        _ => published.max(session.open.given),
+    };
+    if would_have >= ctx.limits.max_blocks_per_file {
         return too_many(ctx);
+    }
+    if session.open.append.is_none() {
+        session.open.heard_ms = Some(ctx.lease_ms);
     }
     let blocks = give(ctx, &mut session, &[command.holder])?;
     table::put_open(ctx.txn, session.id, &session.open);
@@ -151,6 +159,15 @@ pub(crate) fn publish(
         let Some(mut row) = given_to(ctx, session, block)? else {
             return bad(format!("{} was not given to session {session}", name()));
         };
+        let held = block.start_in_block.checked_add(block.length);
+        if ctx.rules > 0 && held.is_none_or(|held| held > row.capacity) {
+            return bad(format!(
+                "{} bytes do not fit {}, which may hold {}",
+                block.length,
+                name(),
+                row.capacity
+            ));
+        }
         let listed = ListRow {
             container: block.container,
             local: block.local,

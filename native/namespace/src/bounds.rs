@@ -9,6 +9,8 @@ use prost::Message;
 const MAX_BYTES: usize = 64 << 10;
 /// Keys that one command deletes.
 const MAX_DELETED_KEYS: usize = 10_000;
+/// Keys that one command renames.
+const MAX_RENAMED_KEYS: usize = 1_000;
 
 /// Refuses a command that is too large.
 pub(crate) fn check(command: &Command, limits: &Limits) -> Result<(), Refusal> {
@@ -41,6 +43,15 @@ pub(crate) fn check(command: &Command, limits: &Limits) -> Result<(), Refusal> {
                 ));
             }
             beside_blocks(publish)
+        }
+        Command::RenameKeys(rename) => {
+            let keys = rename.renames.len();
+            if keys > MAX_RENAMED_KEYS {
+                return too_large(format!(
+                    "{keys} keys in one rename, at most {MAX_RENAMED_KEYS} are allowed"
+                ));
+            }
+            rename.bucket.encoded_len()
         }
         other => other.encoded_len(),
     };

@@ -317,6 +317,9 @@ impl Checker<'_> {
             if session::phase(&open) == Phase::Invalidated {
                 continue;
             }
+            self.expect(open.ended.is_none(), "I4", || {
+                format!("session {id} is over and may write")
+            });
             if open.append.is_none() {
                 expected_names.insert(key::open_by_name(&open.place.clone().into(), id));
             } else {
@@ -328,6 +331,15 @@ impl Checker<'_> {
         }
         self.same("rows", "sessions by name", &named, &expected_names);
         self.same("rows", "leases", &leased, &expected_leases);
+        if table::layout(rows)? > 0 {
+            let counted = table::writers(rows)?;
+            self.expect(usize::try_from(counted) == Ok(named.len()), "rows", || {
+                format!(
+                    "{counted} ordinary writers are counted, {} are open",
+                    named.len()
+                )
+            });
+        }
         let counted = table::leases(rows)?;
         self.expect(usize::try_from(counted) == Ok(leased.len()), "rows", || {
             format!("{counted} leases are counted, {} run", leased.len())
@@ -494,9 +506,15 @@ impl Checker<'_> {
         for (key, row) in all::<AllocationRow>(rows, Keyspace::Allocations)? {
             let at = |at| number(Keyspace::Allocations, &key, at);
             let (bucket, session, local) = (at(0)?, at(8)?, at(16)?);
-            let open = table::open(rows, bucket, session)?.is_some();
-            self.expect(open, "I9", || {
+            let open = table::open(rows, bucket, session)?;
+            self.expect(open.is_some(), "I9", || {
                 format!("block {local} belongs to session {session}, which is not there")
+            });
+            let released = open
+                .and_then(|open| open.ended)
+                .is_some_and(|ended| ended.released);
+            self.expect(!released, "I9", || {
+                format!("block {local} belongs to session {session}, whose blocks were released")
             });
             held.insert((row.container, local));
         }

@@ -71,6 +71,10 @@ pub(crate) struct Context<'c, 'r> {
     pub(crate) invocation: Option<&'c Invocation>,
     /// The limits in force.
     pub(crate) limits: Limits,
+    /// The finalized layout.
+    pub(crate) layout: u32,
+    /// The rules by which the entry was decided.
+    pub(crate) rules: u32,
     /// Deletion rows written so far.
     pub(crate) deletions: u32,
 }

@@ -166,6 +166,7 @@ fn remove_directory(
         parent: place.parent,
         name: place.name.clone(),
         deleted_ms: ctx.wall_ms,
+        removed: None,
     };
     let ordinal = ctx.deletions;
     ctx.deletions += 1;

@@ -125,7 +125,11 @@ pub(crate) fn new_writer(
         phase: Phase::Active as i32,
         append: None,
         ordinary: Some(wishes),
+        ended: None,
+        heard_ms: Some(ctx.lease_ms),
     };
+    let writers = table::writers(ctx.txn)?.saturating_add(1);
+    table::put_writers(ctx.txn, writers);
     Ok(Session {
         id: ctx.draw()?,
         open,
@@ -255,11 +259,14 @@ pub(crate) fn commit(
     table::put_file_place(ctx.txn, file.object_id, &session.place);
     if kind == PublishKind::Close {
         ctx.end_session(&session)?;
+    } else if kind == PublishKind::Recovery {
+        ctx.end_recovered(session)?;
     } else {
         let published = Published {
             file: file.object_id,
             generation: file.generation,
         };
+        session.open.heard_ms = Some(ctx.lease_ms);
         session.open.ordinary = Some(OrdinaryPart {
             published: Some(published),
             ..wishes

@@ -8,6 +8,10 @@ use crate::ids::Id;
 pub(crate) const POSITION: &[u8] = b"position";
 /// The row of the limits in `Meta`.
 pub(crate) const LIMITS: &[u8] = b"limits";
+/// The finalized layout, in `Meta`; absent before the first finalization.
+pub(crate) const LAYOUT: &[u8] = b"layout";
+/// The number of ordinary writers that are open, in `Meta`; right once a layout is finalized.
+pub(crate) const WRITER_COUNT: &[u8] = b"writer-count";
 /// The number of leases that run, in `Meta`.
 pub(crate) const LEASE_COUNT: &[u8] = b"lease-count";
 /// The lease time below which no answer waits for its expiry, in `Meta`.

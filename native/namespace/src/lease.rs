@@ -71,7 +71,7 @@ fn refusal(ctx: &Context<'_, '_>, handle: &Handle) -> Ruled<Option<RefusalKind>>
     match session::phase(&open) {
         Phase::Recovering if guard!(RenewFenced) => return Ok(Some(RefusalKind::Fenced)),
         Phase::Invalidated if guard!(RenewInvalidated) => {
-            return Ok(Some(RefusalKind::Invalidated));
+            return Ok(Some(session::over(handle.session, &open).kind()));
         }
         Phase::Active | Phase::Recovering | Phase::Invalidated => {}
     }

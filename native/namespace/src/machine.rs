@@ -3,7 +3,7 @@
 //! The machine keeps no rows: it reads through [`Rows`] and gives [`Change`]s, which its caller applies as one batch before the next
 //! entry. It may not ask a clock.
 
-use crate::command::{Command, Entry, Limits, Request};
+use crate::command::{Command, Entry, LAYOUT_APPEND, Limits, Request};
 use crate::context::{Context, Ruled, Stop};
 use crate::dedupe::{self, Count, Known};
 use crate::ids::{COMMAND_BITS, IdSource, MAX_EPOCH};
@@ -51,17 +51,26 @@ pub struct Applied {
 pub struct Machine {
     position: Position,
     limits: Limits,
+    layout: u32,
 }
 
 impl Machine {
     /// A machine that stands where the rows stand.
     ///
     /// # Errors
-    /// [`RowsError`] when the rows cannot be read.
+    /// [`RowsError`] when the rows cannot be read, or have a layout that this version does not know.
     pub fn open(rows: &dyn Rows) -> Result<Machine, RowsError> {
+        let layout = table::layout(rows)?;
+        if layout > LAYOUT_APPEND {
+            return Err(RowsError::NewerLayout {
+                found: layout,
+                known: LAYOUT_APPEND,
+            });
+        }
         Ok(Machine {
             position: table::position(rows)?,
             limits: table::limits(rows)?,
+            layout,
         })
     }
 
@@ -69,6 +78,12 @@ impl Machine {
     #[must_use]
     pub fn position(&self) -> Position {
         self.position
+    }
+
+    /// The finalized layout; 0 before the first finalization.
+    #[must_use]
+    pub fn layout(&self) -> u32 {
+        self.layout
     }
 
     /// The limits in force.
@@ -98,6 +113,7 @@ impl Machine {
         let mut txn = Txn::new(rows);
         let mut count = Count::read(rows)?;
         let mut limits = self.limits;
+        let mut layout = self.layout;
         let mut position = Position {
             term,
             index,
@@ -117,17 +133,22 @@ impl Machine {
             let step = Step {
                 position,
                 wall_ms: entry.stamp.wall_ms,
+                rules: entry.stamp.rules,
                 limits,
+                layout,
             };
             outcomes.push(step.request(&mut txn, &mut count, request)?);
-            if let Some(Command::Configure(_)) = request.command {
-                limits = table::limits(&txn)?;
+            match request.command {
+                Some(Command::Configure(_)) => limits = table::limits(&txn)?,
+                Some(Command::Finalize(_)) => layout = table::layout(&txn)?,
+                _ => {}
             }
         }
         count.write(&mut txn);
         table::write(&mut txn, Keyspace::Meta, key::POSITION.to_vec(), &position);
         self.position = position;
         self.limits = limits;
+        self.layout = layout;
         Ok(Applied {
             outcomes,
             changes: txn.into_changes(),
@@ -140,7 +161,9 @@ impl Machine {
 struct Step {
     position: Position,
     wall_ms: u64,
+    rules: u32,
     limits: Limits,
+    layout: u32,
 }
 
 impl Step {
@@ -207,6 +230,8 @@ impl Step {
             user: &request.user,
             invocation: request.invocation.as_ref(),
             limits: self.limits,
+            layout: self.layout,
+            rules: self.rules,
             deletions: 0,
         };
         match rule(&mut ctx, command) {

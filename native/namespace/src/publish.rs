@@ -16,22 +16,17 @@ use crate::table;
 
 /// Publishes what a writer has made durable; a close ends the writer.
 pub(crate) fn publish(ctx: &mut Context<'_, '_>, command: &Publish) -> Ruled<Reply> {
-    let kind = match PublishKind::try_from(command.kind) {
-        Ok(PublishKind::Recovery) => {
-            return refuse(
-                RefusalKind::Unsupported,
-                "recovery of append sessions is not supported yet",
-            );
-        }
-        Ok(kind) => kind,
-        Err(_) => {
-            return refuse(
-                RefusalKind::InvalidRequest,
-                format!("{} is no publication", command.kind),
-            );
-        }
+    let Ok(kind) = PublishKind::try_from(command.kind) else {
+        return refuse(
+            RefusalKind::InvalidRequest,
+            format!("{} is no publication", command.kind),
+        );
     };
-    let session = session::writer(ctx, &command.target)?;
+    let session = match kind {
+        PublishKind::Hsync => session::writer(ctx, &command.target)?,
+        PublishKind::Close => session::closer(ctx, &command.target)?,
+        PublishKind::Recovery => session::recovered(ctx, &command.target)?,
+    };
     match &session.open {
         OpenRow {
             append: Some(append),
@@ -78,6 +73,10 @@ fn suffix(
         .filter(|block| block.length > 0)
         .copied()
         .collect();
+    if kind == PublishKind::Recovery && !blocks.is_sorted_by(|a, b| a.local < b.local) {
+        // A writer fills its blocks in the order in which it was given them; in another they would hold each other's bytes.
+        return block::bad("recovered blocks must come in the order in which they were given");
+    }
     if let Some(first) = blocks.first() {
         let (sequence, start) = tail_begin(ctx, session, append, &file, first)?;
         let list = ListEnd {
@@ -113,12 +112,18 @@ fn suffix(
     }
     name::merge_metadata(&mut file.metadata, &command.metadata);
     bounds::check_metadata(&file.metadata)?;
-    if kind == PublishKind::Close {
-        file.append_owner = None;
-        file.hsync_session = None;
-        ctx.end_session(session)?;
-    } else if written {
-        file.hsync_session = Some(session.id);
+    match kind {
+        PublishKind::Hsync if written => file.hsync_session = Some(session.id),
+        PublishKind::Hsync => {}
+        PublishKind::Close | PublishKind::Recovery => {
+            file.append_owner = None;
+            file.hsync_session = None;
+            if kind == PublishKind::Close {
+                ctx.end_session(session)?;
+            } else {
+                ctx.end_recovered(session.clone())?;
+            }
+        }
     }
     if file != before {
         table::put_file(ctx.txn, &session.place, &file);

@@ -229,6 +229,26 @@ pub(crate) struct OpenRow {
     /// An ordinary writer's wishes for the file.
     #[prost(message, optional, tag = "10")]
     pub(crate) ordinary: Option<OrdinaryPart>,
+    /// The session is over, and how: the row stays for the retention, so that its writer is told.
+    #[prost(message, optional, tag = "11")]
+    pub(crate) ended: Option<Ended>,
+    /// Lease time when an ordinary writer was last heard of, ms. Absent in rows of older versions until the cleanup meets them.
+    #[prost(uint64, optional, tag = "12")]
+    pub(crate) heard_ms: Option<u64>,
+}
+
+/// How and when a session ended that did not end by its own close.
+#[derive(Clone, Copy, PartialEq, Eq, prost::Message)]
+pub(crate) struct Ended {
+    /// What its writer is told: fenced (it was recovered) or invalidated (its file is gone, or its time was over).
+    #[prost(enumeration = "crate::reply::RefusalKind", tag = "1")]
+    pub(crate) told: i32,
+    /// Lease time, ms.
+    #[prost(uint64, tag = "2")]
+    pub(crate) lease_ms: u64,
+    /// Its unpublished blocks were handed to reclamation.
+    #[prost(bool, tag = "3")]
+    pub(crate) released: bool,
 }
 
 /// What an append session adds (the design's `appendSession`). Its renewals are a row of their own.
@@ -318,6 +338,9 @@ pub(crate) struct DeletedFileRow {
     pub(crate) session: Id,
     #[prost(uint64, tag = "11")]
     pub(crate) deleted_ms: u64,
+    /// The command that made it unreachable, when that is not the one of the key: a sweep found it below a deleted directory.
+    #[prost(uint64, optional, tag = "12")]
+    pub(crate) removed: Option<u64>,
 }
 
 /// A block's id.
@@ -342,6 +365,9 @@ pub(crate) struct DeletedDirRow {
     pub(crate) name: String,
     #[prost(uint64, tag = "5")]
     pub(crate) deleted_ms: u64,
+    /// The command that made it unreachable, when that is not the one of the key: a sweep found it below a deleted directory.
+    #[prost(uint64, optional, tag = "6")]
+    pub(crate) removed: Option<u64>,
 }
 
 /// A decided answer, by invocation.

@@ -1,12 +1,12 @@
 //! Renaming within a bucket. A session follows its file; a name that is free again knows nothing of it (I12).
 
 use crate::bucket;
-use crate::command::{Layout, Rename, RenameKeys};
-use crate::context::{Context, Ruled, done, refuse};
+use crate::command::{BucketName, KeyPath, KeyRename, Layout, Rename, RenameKeys};
+use crate::context::{Context, Ruled, Stop, answer, done, refuse};
 use crate::key::{self, Place};
 use crate::name::{self, KeyName};
 use crate::record::{BucketRow, DirRow, FileRow};
-use crate::reply::{RefusalKind, Reply};
+use crate::reply::{Answer, RefusalKind, RefusedRename, RenamedKeys, Reply};
 use crate::resolve::{self, At, DirectoryKind};
 use crate::rows::Keyspace;
 use crate::table;
@@ -31,12 +31,43 @@ pub(crate) fn rename(ctx: &mut Context<'_, '_>, command: &Rename) -> Ruled<Reply
     }
 }
 
-/// Renames several keys, one after the other.
-pub(crate) fn rename_keys(_: &mut Context<'_, '_>, _: &RenameKeys) -> Ruled<Reply> {
-    refuse(
-        RefusalKind::Unsupported,
-        "renaming several keys is not supported yet",
-    )
+/// Renames several keys, one after the other; one that is refused does not keep the others. As in Ozone not in FSO, where a directory
+/// takes along what is below it.
+pub(crate) fn rename_keys(ctx: &mut Context<'_, '_>, command: &RenameKeys) -> Ruled<Reply> {
+    let BucketName { volume, bucket } = &command.bucket;
+    let row = bucket::get(ctx.txn, volume, bucket)??;
+    if bucket::layout(&row) == Layout::FileSystemOptimized {
+        return refuse(
+            RefusalKind::Unsupported,
+            format!("/{volume}/{bucket}: several keys are not renamed at once in an FSO bucket"),
+        );
+    }
+    let mut refused = Vec::new();
+    for KeyRename { from, to } in &command.renames {
+        let one = Rename {
+            from: KeyPath {
+                volume: volume.clone(),
+                bucket: bucket.clone(),
+                key: from.clone(),
+            },
+            to: to.clone(),
+            expected_update: None,
+        };
+        let savepoint = ctx.txn.savepoint();
+        match rename(ctx, &one) {
+            Ok(_) => {}
+            Err(Stop::Refused(refusal)) => {
+                ctx.txn.rollback(savepoint);
+                refused.push(RefusedRename {
+                    from: from.clone(),
+                    to: to.clone(),
+                    refusal,
+                });
+            }
+            Err(stop) => return Err(stop),
+        }
+    }
+    answer(Answer::RenamedKeys(RenamedKeys { refused }))
 }
 
 fn check_update(command: &Rename, update_id: u64) -> Ruled<()> {

@@ -114,6 +114,16 @@ pub enum RowsError {
         /// What is wrong with it, without its content.
         detail: String,
     },
+    /// A newer version has finalized a layout that this one does not know.
+    #[error(
+        "the rows have layout {found}, and this version knows layouts up to {known}: a newer version must open them"
+    )]
+    NewerLayout {
+        /// The layout of the rows.
+        found: u32,
+        /// The newest that is known here.
+        known: u32,
+    },
 }
 
 /// Rows as of one applied position.

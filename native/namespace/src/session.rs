@@ -7,7 +7,7 @@ use crate::ids::Id;
 use crate::key::{self, Place};
 use crate::name;
 use crate::record::{
-    AllocationRow, BlockName, BlockRow, DeletedFileRow, FileRow, OpenRow, RenewalRow,
+    AllocationRow, BlockName, BlockRow, DeletedFileRow, Ended, FileRow, OpenRow, RenewalRow,
 };
 use crate::reply::{AppendStatus, Phase, Refusal, RefusalKind, WriterKind};
 use crate::resolve::{self, At};
@@ -36,8 +36,50 @@ pub(crate) fn phase(open: &OpenRow) -> Phase {
 /// The session that a call may write to: it is open, ACTIVE, and its file can be reached from the root. A handle follows its file; a
 /// call without one must name the path at which its session stands.
 pub(crate) fn writer(ctx: &Context<'_, '_>, target: &Target) -> Ruled<Session> {
+    named(ctx, target, Phase::Active)
+}
+
+/// As [`writer`], for its close. A session that is not there any more may have been closed by an earlier try whose answer is forgotten:
+/// then nobody knows.
+pub(crate) fn closer(ctx: &Context<'_, '_>, target: &Target) -> Ruled<Session> {
+    if let Some(handle) = &target.handle
+        && ctx.rules > 0
+        && handle.session < ctx.ids.base()
+        && table::open(ctx.txn, handle.bucket, handle.session)?.is_none()
+    {
+        return refuse(
+            RefusalKind::Uncertain,
+            format!(
+                "session {} has ended, and how is not known any more: look at the file",
+                handle.session
+            ),
+        );
+    }
+    writer(ctx, target)
+}
+
+/// The session whose recovery a helper completes: it is fenced, and its file can be reached from the root.
+pub(crate) fn recovered(ctx: &Context<'_, '_>, target: &Target) -> Ruled<Session> {
+    named(ctx, target, Phase::Recovering)
+}
+
+/// What the writer of a session that is over is told.
+pub(crate) fn over(id: Id, open: &OpenRow) -> Refusal {
+    match open.ended.map(|ended| ended.told()) {
+        Some(RefusalKind::Fenced) => Refusal::new(
+            RefusalKind::Fenced,
+            format!("session {id} was recovered by another client"),
+        ),
+        _ => Refusal::new(
+            RefusalKind::Invalidated,
+            format!("the file of session {id} was deleted or replaced"),
+        ),
+    }
+}
+
+fn named(ctx: &Context<'_, '_>, target: &Target, wanted: Phase) -> Ruled<Session> {
     let Some(handle) = &target.handle else {
-        return writer_at_path(ctx, target);
+        return writer_at_path(ctx, target, wanted);
     };
     let Some(open) = table::open(ctx.txn, handle.bucket, handle.session)? else {
         return refuse(
@@ -55,22 +97,15 @@ pub(crate) fn writer(ctx: &Context<'_, '_>, target: &Target) -> Ruled<Session> {
         );
     }
     match phase(&open) {
-        Phase::Active => {}
+        phase if phase == wanted => {}
         Phase::Recovering => {
             return refuse(
                 RefusalKind::Fenced,
                 format!("session {} was fenced by a recovery", handle.session),
             );
         }
-        Phase::Invalidated => {
-            return refuse(
-                RefusalKind::Invalidated,
-                format!(
-                    "the file of session {} was deleted or replaced",
-                    handle.session
-                ),
-            );
-        }
+        Phase::Invalidated => return Err(over(handle.session, &open).into()),
+        Phase::Active => return Err(not_recovering(handle.session).into()),
     }
     let place = Place::from(open.place.clone());
     if !resolve::reachable(ctx.txn, &place)? {
@@ -89,7 +124,14 @@ pub(crate) fn writer(ctx: &Context<'_, '_>, target: &Target) -> Ruled<Session> {
     })
 }
 
-fn writer_at_path(ctx: &Context<'_, '_>, target: &Target) -> Ruled<Session> {
+fn not_recovering(id: Id) -> Refusal {
+    Refusal::new(
+        RefusalKind::BadPublication,
+        format!("session {id} is not being recovered"),
+    )
+}
+
+fn writer_at_path(ctx: &Context<'_, '_>, target: &Target, wanted: Phase) -> Ruled<Session> {
     let Some(path) = &target.path else {
         return refuse(
             RefusalKind::InvalidRequest,
@@ -124,8 +166,19 @@ fn writer_at_path(ctx: &Context<'_, '_>, target: &Target) -> Ruled<Session> {
         (_, At::Root | At::BelowFile) => None,
     };
     let place = Place::from(open.place.clone());
-    if phase(&open) != Phase::Active || at.as_ref() != Some(&place) {
+    if at.as_ref() != Some(&place) {
         return gone();
+    }
+    match phase(&open) {
+        phase if phase == wanted => {}
+        Phase::Recovering => {
+            return refuse(
+                RefusalKind::Fenced,
+                format!("writer {} was fenced by a recovery", target.session),
+            );
+        }
+        Phase::Active => return Err(not_recovering(target.session).into()),
+        Phase::Invalidated => return gone(),
     }
     Ok(Session {
         id: target.session,
@@ -159,7 +212,8 @@ pub(crate) fn status(
                 WriterKind::Ordinary
             } as i32,
             handle,
-            phase: (phase(open) == Phase::Invalidated).then_some(Phase::Invalidated as i32),
+            phase: (phase(open) != Phase::Active).then_some(open.phase),
+            remaining_ms: expiry(open, limits).saturating_sub(lease_ms),
             published_length: file.as_ref().map_or(0, |file| file.size),
             suffix_blocks: file.as_ref().map_or(0, |file| file.block_count),
             owner: open.user.clone(),
@@ -185,6 +239,21 @@ pub(crate) fn status(
         owner: append.lease_owner.clone(),
         renewals: renewal.renewals,
         created: append.created,
+    })
+}
+
+/// Lease time from which an ordinary writer may be recovered, when it has hsynced, or else is ended by the cleanup.
+pub(crate) fn expiry(open: &OpenRow, limits: &Limits) -> u64 {
+    let hsynced = open
+        .ordinary
+        .as_ref()
+        .is_some_and(|ordinary| ordinary.published.is_some());
+    open.heard_ms.map_or(0, |heard| {
+        heard.saturating_add(if hsynced {
+            limits.soft_limit_ms
+        } else {
+            limits.ordinary_expiry_ms()
+        })
     })
 }
 
@@ -240,6 +309,22 @@ pub(crate) fn owner(
     }
 }
 
+/// The ordinary writer that has hsynced a file and is still open, if there is one.
+pub(crate) fn hsynced(
+    rows: &dyn Rows,
+    place: &Place,
+    file: &FileRow,
+) -> Result<Option<Session>, RowsError> {
+    let Some(id) = file.hsync_session else {
+        return Ok(None);
+    };
+    Ok(table::open(rows, place.bucket, id)?.map(|open| Session {
+        id,
+        open,
+        place: place.clone(),
+    }))
+}
+
 /// An ordinary writer that is open at a name, if there is one.
 pub(crate) fn ordinary_at(rows: &dyn Rows, place: &Place) -> Result<Option<Session>, RowsError> {
     let prefix = key::open_name(place);
@@ -270,6 +355,16 @@ impl Context<'_, '_> {
                 Vec::new(),
             );
         }
+    }
+
+    /// Takes an ordinary writer out of the index of names and of the count.
+    fn forget_writer(&mut self, id: Id, open: &OpenRow, place: &Place) -> Ruled<()> {
+        if open.append.is_none() && phase(open) != Phase::Invalidated {
+            let writers = table::writers(self.txn)?.saturating_sub(1);
+            table::put_writers(self.txn, writers);
+        }
+        self.remove_name(id, open, place);
+        Ok(())
     }
 
     fn remove_name(&mut self, id: Id, open: &OpenRow, place: &Place) {
@@ -323,13 +418,41 @@ impl Context<'_, '_> {
 
     /// Ends a session's right to write, because its file was deleted or replaced. Its row and allocations stay for the cleanup.
     pub(crate) fn invalidate(&mut self, bucket: Id, id: Id) -> Ruled<()> {
-        let Some(mut open) = table::open(self.txn, bucket, id)? else {
+        let Some(open) = table::open(self.txn, bucket, id)? else {
             return Ok(());
         };
-        self.remove_name(id, &open, &open.place.clone().into());
-        self.remove_lease(bucket, id)?;
-        open.phase = Phase::Invalidated as i32;
-        table::put_open(self.txn, id, &open);
+        let place = open.place.clone().into();
+        self.end_later(&Session { id, open, place }, RefusalKind::Invalidated)
+    }
+
+    /// Ends a session's right to write and remembers what to tell its writer. Its allocations stay for the cleanup.
+    pub(crate) fn end_later(&mut self, session: &Session, told: RefusalKind) -> Ruled<()> {
+        self.forget_writer(session.id, &session.open, &session.place)?;
+        self.remove_lease(session.place.bucket, session.id)?;
+        let open = OpenRow {
+            phase: Phase::Invalidated as i32,
+            ended: Some(Ended {
+                told: told as i32,
+                lease_ms: self.lease_ms,
+                released: false,
+            }),
+            ..session.open.clone()
+        };
+        table::put_open(self.txn, session.id, &open);
+        Ok(())
+    }
+
+    /// Ends a session whose recovery is complete; what was not recovered goes to reclamation.
+    pub(crate) fn end_recovered(&mut self, session: Session) -> Ruled<()> {
+        self.end_later(&session, RefusalKind::Fenced)?;
+        self.release(&session, usize::MAX)?;
+        if let Some(mut open) = table::open(self.txn, session.place.bucket, session.id)? {
+            open.ended = open.ended.map(|ended| Ended {
+                released: true,
+                ..ended
+            });
+            table::put_open(self.txn, session.id, &open);
+        }
         Ok(())
     }
 
@@ -338,17 +461,21 @@ impl Context<'_, '_> {
         let bucket = session.place.bucket;
         self.txn
             .remove(Keyspace::Open, key::two(bucket, session.id));
-        self.remove_name(session.id, &session.open, &session.place);
+        self.forget_writer(session.id, &session.open, &session.place)?;
         self.remove_lease(bucket, session.id)?;
+        self.release(session, usize::MAX)?;
+        Ok(())
+    }
+
+    /// Takes at most `max` allocations from a session; those that it never published go to reclamation. Answers how many it took, and
+    /// how many of them went.
+    pub(crate) fn release(&mut self, session: &Session, max: usize) -> Ruled<(usize, usize)> {
+        let bucket = session.place.bucket;
         let prefix = key::two(bucket, session.id);
         let mut unused = Vec::new();
-        for (row, value) in table::below(
-            self.txn,
-            Keyspace::Allocations,
-            &prefix,
-            &prefix,
-            usize::MAX,
-        )? {
+        let mut taken = 0;
+        for (row, value) in table::below(self.txn, Keyspace::Allocations, &prefix, &prefix, max)? {
+            taken += 1;
             let local = key::number_at(&row, prefix.len())
                 .ok_or_else(|| table::corrupt(Keyspace::Allocations, "a key without a block"))?;
             let AllocationRow { container } = table::decode(Keyspace::Allocations, &value)?;
@@ -377,11 +504,16 @@ impl Context<'_, '_> {
                 ..DeletedFileRow::default()
             });
         }
-        Ok(())
+        Ok((taken, unused.len()))
     }
 
     /// Hands the content of a file that is no longer shown to reclamation.
     pub(crate) fn discard(&mut self, place: &Place, file: &FileRow) {
+        self.discard_since(place, file, None);
+    }
+
+    /// As [`Context::discard`], of a file that an earlier command made unreachable.
+    pub(crate) fn discard_since(&mut self, place: &Place, file: &FileRow, removed: Option<u64>) {
         if file.block_count == 0 {
             return;
         }
@@ -395,6 +527,7 @@ impl Context<'_, '_> {
             parent: place.parent,
             name: place.name.clone(),
             deleted_ms: self.wall_ms,
+            removed,
             ..DeletedFileRow::default()
         });
     }

@@ -192,6 +192,21 @@ pub(crate) fn put_leases(txn: &mut Txn<'_>, leases: u64) {
     txn.put(Keyspace::Meta, key::LEASE_COUNT, key::one(leases));
 }
 
+/// How many ordinary writers are open.
+pub(crate) fn writers(rows: &dyn Rows) -> Result<u64, RowsError> {
+    number(rows, key::WRITER_COUNT)
+}
+
+pub(crate) fn put_writers(txn: &mut Txn<'_>, writers: u64) {
+    txn.put(Keyspace::Meta, key::WRITER_COUNT, key::one(writers));
+}
+
+/// The finalized layout; 0 before the first.
+pub(crate) fn layout(rows: &dyn Rows) -> Result<u32, RowsError> {
+    u32::try_from(number(rows, key::LAYOUT)?)
+        .map_err(|_| corrupt(Keyspace::Meta, "a layout that is no layout"))
+}
+
 /// A number in the meta rows; 0 when it was never written.
 pub(crate) fn number(rows: &dyn Rows, key: &'static [u8]) -> Result<u64, RowsError> {
     rows.get(Keyspace::Meta, key)?

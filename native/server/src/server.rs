@@ -13,7 +13,7 @@ use crate::http::{self, Asked, Health, Shown, Taken};
 use crate::om::{Advertised, Om};
 use crate::rpc::{Listener, Service, grpc_routes, serve_grpc_only};
 use append_datanode::{Datanode, StoreOptions};
-use append_namespace::command::{Command, Holder, Limits, Request};
+use append_namespace::command::{Command, Finalize, Holder, LAYOUT_APPEND, Limits, Request};
 use append_namespace::reply::{Answer, Refusal};
 use append_namespace::{RowsError, read};
 use std::net::SocketAddr;
@@ -269,13 +269,20 @@ async fn open(options: &Options) -> Result<(Datanode, Arc<LocalConsensus>), Star
     .await?
 }
 
-/// Gives a fresh folder its limits, and any folder those that the operator set.
+/// Gives a fresh folder the newest layout and its limits, and any folder those that the operator set. The layout of a folder that an older
+/// version wrote is the operator's to finalize.
 async fn configure(consensus: &dyn Consensus, options: &Options) -> Result<(), StartError> {
     let fresh = consensus.position().command == 0;
     let current = consensus.limits();
     let wanted = options
         .limits
         .over(if fresh { Limits::starting() } else { current });
+    if fresh {
+        let layout = Finalize {
+            layout: LAYOUT_APPEND,
+        };
+        propose(consensus, Command::Finalize(layout), "the layout").await?;
+    }
     if fresh || wanted != current {
         propose(consensus, Command::Configure(wanted), "the limits").await?;
     }

@@ -43,6 +43,9 @@ pub struct Server {
     child: Option<Child>,
     address: String,
     settings: Vec<String>,
+    /// What stands in front of the binary.
+    inside: Vec<String>,
+    environment: Vec<(String, String)>,
     data: TempDir,
 }
 
@@ -56,18 +59,41 @@ impl Server {
     /// As [`Server::start`], with settings as `key=value`.
     #[must_use]
     pub fn with(settings: &[&str]) -> Server {
+        Server::on(tempfile::tempdir().unwrap(), settings, &[], &[])
+    }
+
+    /// As [`Server::with`], on a folder, with variables in its environment, and run by the command `inside`, which must become it.
+    #[must_use]
+    pub fn on(
+        data: TempDir,
+        settings: &[&str],
+        environment: &[(&str, &str)],
+        inside: &[&str],
+    ) -> Server {
         let mut server = Server {
             child: None,
             address: "127.0.0.1:0".to_owned(),
             settings: settings.iter().map(|&setting| setting.to_owned()).collect(),
-            data: tempfile::tempdir().unwrap(),
+            inside: inside.iter().map(|&part| part.to_owned()).collect(),
+            environment: environment
+                .iter()
+                .map(|&(name, value)| (name.to_owned(), value.to_owned()))
+                .collect(),
+            data,
         };
         server.run();
         server
     }
 
     fn run(&mut self) {
-        let mut command = Command::new(binary());
+        let mut command = match self.inside.split_first() {
+            Some((program, arguments)) => {
+                let mut command = Command::new(program);
+                command.args(arguments).arg(binary());
+                command
+            }
+            None => Command::new(binary()),
+        };
         command
             .arg("serve")
             .arg("--data")
@@ -75,6 +101,7 @@ impl Server {
             .args(["--listen", &self.address, "--http", "127.0.0.1:0"])
             .env("APPEND_LOG", "warn")
             .env_remove("HADOOP_CONF_DIR")
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdout(Stdio::piped());
         for setting in &self.settings {
             command.args(["-D", setting]);
@@ -117,6 +144,12 @@ impl Server {
             child.kill().unwrap();
             child.wait().unwrap();
         }
+    }
+
+    /// Resident memory of its process, bytes.
+    #[must_use]
+    pub fn resident(&self) -> u64 {
+        resident(self.pid())
     }
 
     /// Starts it again on its folder and port.
@@ -166,6 +199,42 @@ impl Drop for Server {
             let _ = child.wait();
         }
     }
+}
+
+/// Resident memory of a process, bytes.
+#[must_use]
+pub fn resident(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))
+        .expect("a process that lives has resident memory");
+    let kib: u64 = line.trim_end_matches("kB").trim().parse().unwrap();
+    kib * 1024
+}
+
+/// `append admin fsck` on a data folder that no server uses, run by the command `inside`; panics with what it found.
+pub fn fsck(data: &Path, inside: &[&str]) {
+    let mut command = match inside.split_first() {
+        Some((program, arguments)) => {
+            let mut command = Command::new(program);
+            command.args(arguments).arg(binary());
+            command
+        }
+        None => Command::new(binary()),
+    };
+    let output = command
+        .args(["admin", "fsck", "--data"])
+        .arg(data)
+        .env_remove("HADOOP_CONF_DIR")
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
 }
 
 /// The bucket that tests work in.

@@ -179,8 +179,8 @@ fn a_second_appender_is_told_who_holds_the_file_and_for_how_long() {
 fn a_file_under_recovery_is_told_as_such() {
     let mut world = World::fso();
     world.file("f", &[10]);
-    let admitted = world.append("f");
-    world.fence(admitted.handle);
+    world.append("f");
+    world.fence("f");
     assert_eq!(
         world.refused(append("f", CreateMode::No)),
         RefusalKind::Recovering

@@ -27,7 +27,13 @@ pub struct Limits {
     /// Sessions in one renewal.
     #[prost(uint32, tag = "8")]
     pub max_renew_batch: u32,
+    /// Lease time without a call after which an ordinary writer is ended, ms.
+    #[prost(uint64, optional, tag = "9")]
+    pub open_expire_ms: Option<u64>,
 }
+
+/// What limits that were set before the expiry of ordinary writers was one of them mean by it: Ozone's 7 days.
+const OPEN_EXPIRE_MS: u64 = 7 * 24 * 3_600_000;
 
 impl Limits {
     /// What a fresh data folder starts with: 60 s and 7 days of lease, a million blocks a file, 30 minutes of answers, 256 MiB blocks.
@@ -42,6 +48,13 @@ impl Limits {
             append_enabled: true,
             block_size: 256 << 20,
             max_renew_batch: 100,
+            open_expire_ms: Some(OPEN_EXPIRE_MS),
         }
+    }
+
+    /// Lease time without a call after which an ordinary writer is ended, ms.
+    #[must_use]
+    pub fn ordinary_expiry_ms(&self) -> u64 {
+        self.open_expire_ms.unwrap_or(OPEN_EXPIRE_MS)
     }
 }

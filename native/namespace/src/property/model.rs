@@ -332,6 +332,9 @@ impl Model {
         written: &[u8],
         sound: bool,
     ) -> Verdict {
+        if close && matches!(via, Via::Handle) && self.writers[writer].state == State::Ended {
+            return Err(RefusalKind::Uncertain);
+        }
         self.may_write(writer, via)?;
         let path = self.writers[writer].path.clone();
         match self.writers[writer].kind {

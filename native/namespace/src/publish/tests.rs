@@ -336,7 +336,7 @@ fn close_ends_the_session_and_hands_unused_blocks_to_reclamation() {
         }]
     );
     let late = publish(admitted.handle, PublishKind::Close, 14, Vec::new());
-    assert_eq!(world.refused(late), RefusalKind::SessionUnknown);
+    assert_eq!(world.refused(late), RefusalKind::Uncertain);
     assert_eq!(
         world.refused(allocate(admitted.handle)),
         RefusalKind::SessionUnknown
@@ -379,7 +379,7 @@ fn a_handle_that_names_another_file_is_refused() {
 #[test]
 fn a_fenced_writer_can_do_nothing() {
     let (mut world, admitted) = appended();
-    world.fence(admitted.handle);
+    world.fence("f");
     for kind in [PublishKind::Hsync, PublishKind::Close] {
         let late = publish(
             admitted.handle,
@@ -400,10 +400,20 @@ fn a_fenced_writer_can_do_nothing() {
 }
 
 #[test]
-fn recovery_is_refused_by_type() {
-    let (mut world, admitted) = appended();
-    let recovery = publish(admitted.handle, PublishKind::Recovery, 10, Vec::new());
-    assert_eq!(world.refused(recovery), RefusalKind::Unsupported);
+fn a_block_holds_no_more_than_its_capacity() {
+    let mut world = World::fso();
+    world.limit(|limits| limits.block_size = 100);
+    let session = world.create("f", CreateMode::MustBeNew);
+    let close = |length| {
+        publish(
+            session.handle,
+            PublishKind::Close,
+            length,
+            vec![block(&session.blocks[0], length)],
+        )
+    };
+    assert_eq!(world.refused(close(101)), RefusalKind::BadPublication);
+    world.ok(close(100));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::testing::{World, append, block, delete, publish};
 #[test]
 fn what_cannot_be_counted_is_refused_and_can_be_deleted_afterwards() {
     let mut world = World::fso();
+    world.limit(|limits| limits.block_size = u64::MAX);
     world.file("small", &[100]);
     let huge = world.create("huge", CreateMode::MustBeNew);
     let length = u64::MAX - 200;
@@ -32,6 +33,7 @@ fn what_cannot_be_counted_is_refused_and_can_be_deleted_afterwards() {
 #[test]
 fn replicas_that_cannot_be_counted_are_freed_as_they_were_charged() {
     let mut world = World::fso();
+    world.limit(|limits| limits.block_size = u64::MAX);
     world.file("small", &[100]);
     let mut command = append("huge", CreateMode::MustBeNew);
     if let crate::command::Command::AppendFile(append) = &mut command {

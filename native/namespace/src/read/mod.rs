@@ -3,12 +3,16 @@
 //! Every function reads the rows as of one applied position. The outer error is a broken store, the inner one an answer.
 
 mod blocks;
+mod duties;
 mod list;
+mod recovery;
 mod sessions;
 mod shown;
 
 pub use blocks::{blocks, blocks_of};
+pub use duties::{Look, deleted_tree, due_sessions};
 pub use list::{keys, list};
+pub use recovery::recovery;
 pub use sessions::{any_session, append_status, open_files, session_file};
 
 use crate::bucket as buckets_rule;
@@ -43,6 +47,14 @@ pub(crate) use tell;
 /// [`RowsError`] when the store fails.
 pub fn position(rows: &dyn Rows) -> Result<Position, RowsError> {
     table::position(rows)
+}
+
+/// The finalized layout; 0 before the first finalization.
+///
+/// # Errors
+/// [`RowsError`] when the store fails.
+pub fn layout(rows: &dyn Rows) -> Result<u32, RowsError> {
+    table::layout(rows)
 }
 
 /// The limits in force; [`Limits::starting`] until they are set.

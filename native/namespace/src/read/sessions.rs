@@ -8,7 +8,7 @@ use crate::record::OpenRow;
 use crate::reply::{AppendStatus, Phase, Refusal, RefusalKind};
 use crate::resolve::{self, At};
 use crate::rows::{Keyspace, Rows, RowsError};
-use crate::session::{self, Session};
+use crate::session;
 use crate::table;
 use crate::view::{FileView, OpenFileView};
 
@@ -26,14 +26,7 @@ pub fn append_status(rows: &dyn Rows, path: &KeyPath) -> ReadResult<Option<Appen
     let (found, committed) = match resolve::locate(rows, &row, &text)? {
         At::File(place, file) => {
             let owner = session::owner(rows, &place, &file)?;
-            let hsync = match file.hsync_session {
-                Some(id) => table::open(rows, place.bucket, id)?.map(|open| Session {
-                    id,
-                    open,
-                    place: place.clone(),
-                }),
-                None => None,
-            };
+            let hsync = session::hsynced(rows, &place, &file)?;
             let found = match owner.or(hsync) {
                 Some(found) => Some(found),
                 None => session::ordinary_at(rows, &place)?,
@@ -84,11 +77,7 @@ pub fn session_file(rows: &dyn Rows, handle: &Handle) -> ReadResult<FileView> {
         );
     }
     if session::phase(&open) == Phase::Invalidated {
-        let why = format!(
-            "the file of session {} was deleted or replaced",
-            handle.session
-        );
-        return refuse(RefusalKind::Invalidated, why);
+        return Ok(Err(session::over(handle.session, &open)));
     }
     let place = Place::from(open.place.clone());
     let row = table::bucket_by_id(rows, handle.bucket)?;
@@ -172,10 +161,10 @@ pub fn open_files(
     Ok(Ok((found, next.filter(|_| more), total)))
 }
 
-/// Is any append session open? While one is, the leader commits ticks so that lease time advances.
+/// Is any session open, whose time may run out? While one is, the leader commits ticks so that lease time advances.
 ///
 /// # Errors
 /// [`RowsError`] when the store fails.
 pub fn any_session(rows: &dyn Rows) -> Result<bool, RowsError> {
-    Ok(table::leases(rows)? > 0)
+    Ok(table::leases(rows)? > 0 || table::writers(rows)? > 0)
 }

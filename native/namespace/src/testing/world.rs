@@ -4,13 +4,15 @@ use super::MemoryRows;
 use crate::check::check;
 use crate::command::{
     AllocateBlock, AppendFile, BucketName, Command, CreateBucket, CreateDirectory, CreateMode,
-    CreateVolume, Delete, Entry, Handle, Holder, Invocation, KeyPath, Layout, Limits, OpenKey,
-    Publish, PublishKind, Rename, RenewLeases, Replication, Request, Stamp, SubmittedBlock, Target,
+    CreateVolume, Delete, Entry, Finalize, Handle, Holder, Invocation, KeyPath, LAYOUT_APPEND,
+    Layout, Limits, OpenKey, Publish, PublishKind, Rename, RenewLeases, Replication, Request,
+    Stamp, StartRecovery, SubmittedBlock, Target,
 };
 use crate::machine::Machine;
 use crate::read;
 use crate::reply::{
-    Admitted, Answer, Decided, GivenBlock, Opened, Refusal, RefusalKind, Renewal, Reply,
+    Admitted, Answer, Cleaned, Decided, Fenced, GivenBlock, Opened, Refusal, RefusalKind, Renewal,
+    Reply,
 };
 use crate::view::{BucketView, FileView, Node};
 
@@ -63,6 +65,9 @@ impl World {
     /// A world with a holder, the volume `vol` and its bucket `bucket`.
     pub(crate) fn new(layout: Layout) -> World {
         let mut world = World::empty();
+        world.ok(Command::Finalize(Finalize {
+            layout: LAYOUT_APPEND,
+        }));
         world.ok(Command::RegisterHolder(Holder {
             uuid: "holder".into(),
             host: "h".into(),
@@ -105,11 +110,16 @@ impl World {
 
     /// A request of the default user with a fresh invocation.
     pub(crate) fn request(&mut self, command: Command) -> Request {
+        self.request_by("client-1", command)
+    }
+
+    /// As [`World::request`], by another client.
+    pub(crate) fn request_by(&mut self, client: &str, command: Command) -> Request {
         self.sequence += 1;
         Request {
             user: "alice".into(),
             invocation: Some(Invocation {
-                client: (&b"client-1"[..]).into(),
+                client: client.as_bytes().to_vec().into(),
                 sequence: self.sequence,
             }),
             answered_below: None,
@@ -225,18 +235,46 @@ impl World {
         }
     }
 
-    /// Puts a session into the phase RECOVERING, as the start of a recovery will.
-    pub(crate) fn fence(&mut self, handle: Handle) {
-        let mut open = crate::table::open(&self.rows, handle.bucket, handle.session)
-            .unwrap()
-            .unwrap();
-        open.phase = crate::reply::Phase::Recovering as i32;
-        let key = crate::key::two(handle.bucket, handle.session);
-        self.rows.put(
-            crate::rows::Keyspace::Open,
-            &key,
-            &prost::Message::encode_to_vec(&open),
-        );
+    /// Lets lease time pass.
+    pub(crate) fn pass(&mut self, ms: u64) {
+        self.lease_ms += ms;
+        self.entry(Vec::new());
+    }
+
+    /// Starts a recovery by force.
+    #[track_caller]
+    pub(crate) fn fence(&mut self, key: &str) -> Fenced {
+        match self.ok(recover(key, true)).answer {
+            Some(Answer::Fenced(fenced)) => fenced,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Proposes what the leader's duty would, until nothing is due; gives what was done.
+    pub(crate) fn tidy(&mut self) -> Cleaned {
+        let mut done = Cleaned::default();
+        while let Some(command) = read::deleted_tree(&self.rows, &[], 2).unwrap().command {
+            add(&mut done, self.cleaned(command));
+        }
+        let mut from = Vec::new();
+        loop {
+            let look = read::due_sessions(&self.rows, &from, 3).unwrap();
+            if let Some(command) = look.command {
+                add(&mut done, self.cleaned(command));
+            }
+            match look.next {
+                Some(next) => from = next,
+                None => return done,
+            }
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn cleaned(&mut self, command: Command) -> Cleaned {
+        match self.ok(command).answer {
+            Some(Answer::Cleaned(cleaned)) => cleaned,
+            other => panic!("{other:?}"),
+        }
     }
 
     #[track_caller]
@@ -357,6 +395,21 @@ pub(crate) fn publish(
         size,
         blocks,
         metadata: Vec::new(),
+    })
+}
+
+fn add(done: &mut Cleaned, cleaned: Cleaned) {
+    done.sessions += cleaned.sessions;
+    done.files += cleaned.files;
+    done.directories += cleaned.directories;
+    done.blocks += cleaned.blocks;
+}
+
+pub(crate) fn recover(key: &str, force: bool) -> Command {
+    Command::StartRecovery(StartRecovery {
+        path: path(key),
+        append_only: true,
+        force,
     })
 }
 

@@ -27,6 +27,10 @@ impl Options {
             (keys::APPEND_ENABLED, limits.append_enabled.to_string()),
             (keys::SOFT_LIMIT, format!("{}ms", limits.soft_limit_ms)),
             (keys::HARD_LIMIT, format!("{}ms", limits.hard_limit_ms)),
+            (
+                keys::OPEN_EXPIRE,
+                format!("{}ms", limits.ordinary_expiry_ms()),
+            ),
             (keys::BLOCK_SIZE, limits.block_size.to_string()),
             (keys::MAX_BLOCKS, limits.max_blocks_per_file.to_string()),
             (

@@ -33,6 +33,8 @@ pub mod keys {
     pub const SOFT_LIMIT: &str = "ozone.om.lease.soft.limit";
     /// Lease time after which background cleanup ends a session.
     pub const HARD_LIMIT: &str = "ozone.om.lease.hard.limit";
+    /// Lease time without a call after which an ordinary writer is ended.
+    pub const OPEN_EXPIRE: &str = "ozone.om.open.key.expire.threshold";
     /// Block size told to writers.
     pub const BLOCK_SIZE: &str = "ozone.scm.block.size";
     /// Bytes of one frame at most.
@@ -113,6 +115,8 @@ pub struct LimitSettings {
     pub dedupe_max: Option<u64>,
     /// See [`Limits::max_renew_batch`].
     pub max_renew_batch: Option<u32>,
+    /// See [`Limits::open_expire_ms`].
+    pub open_expire_ms: Option<u64>,
 }
 
 impl LimitSettings {
@@ -132,6 +136,7 @@ impl LimitSettings {
             append_enabled: self.append_enabled.unwrap_or(limits.append_enabled),
             block_size: self.block_size.unwrap_or(limits.block_size),
             max_renew_batch: self.max_renew_batch.unwrap_or(limits.max_renew_batch),
+            open_expire_ms: self.open_expire_ms.or(limits.open_expire_ms),
         }
     }
 }
@@ -253,6 +258,9 @@ impl Options {
             }
             keys::HARD_LIMIT => {
                 self.limits.hard_limit_ms = Some(value::positive(value::millis(value)?)?)
+            }
+            keys::OPEN_EXPIRE => {
+                self.limits.open_expire_ms = Some(value::positive(value::millis(value)?)?)
             }
             keys::BLOCK_SIZE => {
                 self.limits.block_size = Some(value::positive(value::bytes(value)?)?)

@@ -148,6 +148,9 @@ fn subject(r: &OmRequest) -> String {
     if let Some(volume) = volume.into_iter().flatten().next() {
         return format!("/{volume}");
     }
+    if let Some(r) = &r.recover_lease_request {
+        return format!("/{}/{}/{}", r.volume_name(), r.bucket_name(), r.key_name());
+    }
     let path = [
         r.list_open_files_request
             .as_ref()

@@ -196,11 +196,10 @@ impl Om {
         call: &Call,
         request: CommitKeyRequest,
     ) -> Result<OmResponse, Failure> {
-        if request.recovery() {
-            return Err(Failure::unsupported("lease recovery is not supported"));
-        }
         translate::refuse_unbuilt(&request.key_args)?;
-        let kind = if request.hsync() {
+        let kind = if request.recovery() {
+            PublishKind::Recovery
+        } else if request.hsync() {
             PublishKind::Hsync
         } else {
             PublishKind::Close
@@ -228,10 +227,10 @@ impl Om {
             metadata: translate::pairs(args.metadata),
         });
         let published = self.propose(call, command).await;
-        let name = if kind == PublishKind::Hsync {
-            "hsync"
-        } else {
-            "close"
+        let name = match kind {
+            PublishKind::Hsync => "hsync",
+            PublishKind::Close => "close",
+            PublishKind::Recovery => "recovery",
         };
         match &published {
             Ok(_) => {

@@ -10,6 +10,7 @@ mod files;
 mod list;
 mod locate;
 mod lookup;
+mod recovery;
 mod render;
 mod services;
 mod sessions;
@@ -115,7 +116,7 @@ impl Om {
     ) -> Result<OmResponse, Failure> {
         let r = request;
         match command {
-            Type::ServiceList => Ok(self.service_list()),
+            Type::ServiceList => self.service_list(),
             Type::EchoRpc => services::echo(&body(r.echo_rpc_request)?),
             Type::SetSafeMode => services::safe_mode(&body(r.set_safe_mode_request)?),
             Type::GetAcl => self.get_acl(&body(r.get_acl_request)?).await,
@@ -176,6 +177,7 @@ impl Om {
                     .await
             }
             Type::RenameKey => self.rename_key(call, body(r.rename_key_request)?).await,
+            Type::RenameKeys => self.rename_keys(call, body(r.rename_keys_request)?).await,
             Type::DeleteKey => self.delete_key(call, body(r.delete_key_request)?).await,
             Type::DeleteKeys => self.delete_keys(call, body(r.delete_keys_request)?).await,
             Type::SetTimes => self.set_times(call, body(r.set_times_request)?).await,
@@ -186,7 +188,12 @@ impl Om {
                     .await
             }
             Type::ListOpenFiles => self.list_open_files(body(r.list_open_files_request)?).await,
-            Type::RecoverLease => Err(Failure::unsupported("lease recovery is not supported")),
+            Type::RecoverLease => {
+                self.recover_lease(call, body(r.recover_lease_request)?)
+                    .await
+            }
+            Type::FinalizeUpgrade => self.finalize(call).await,
+            Type::FinalizeUpgradeProgress => self.finalization().await,
 
             Type::UnknownCommand => Err(Failure::unsupported(
                 "this server does not know the command",

@@ -2,7 +2,7 @@
 
 use super::failure::Failure;
 use super::{Om, done, render};
-use append_namespace::command::KeyPath;
+use append_namespace::command::{KeyPath, LAYOUT_APPEND};
 use append_namespace::read;
 use append_namespace::view::Node;
 use append_wire::hdds::NodeType;
@@ -28,8 +28,9 @@ const MAX_ECHO: i32 = 32 << 20;
 
 impl Om {
     /// This server, and the block manager whose place it takes: Ozone's Java client wants both in the list.
-    pub(super) fn service_list(&self) -> OmResponse {
+    pub(super) fn service_list(&self) -> Result<OmResponse, Failure> {
         let limits = self.consensus.limits();
+        let finalized = read::layout(&*self.consensus.view())? >= LAYOUT_APPEND;
         let port = |kind: PortType, value: u16| ServicePort {
             r#type: kind.into(),
             value: value.into(),
@@ -53,7 +54,7 @@ impl Om {
             server_defaults: Some(FsServerDefaultsProto::default()),
             append: Some(AppendFeature {
                 supported: Some(true),
-                finalized: Some(true),
+                finalized: Some(finalized),
                 enabled: Some(limits.append_enabled),
                 protocol_version: Some(APPEND_PROTOCOL),
                 soft_limit_ms: Some(limits.soft_limit_ms),
@@ -72,10 +73,10 @@ impl Om {
             service_info: vec![om, scm],
             ..ServiceListResponse::default()
         };
-        OmResponse {
+        Ok(OmResponse {
             service_list_response: Some(Box::new(answer)),
             ..done()
-        }
+        })
     }
 
     pub(super) async fn get_acl(&self, request: &GetAclRequest) -> Result<OmResponse, Failure> {

@@ -5,13 +5,14 @@ use super::failure::Failure;
 use super::status::{Told, told};
 use super::{Om, done, translate, unexpected};
 use append_namespace::command::{
-    Command, CreateDirectory, Delete, DeleteKeys, KeyPath, Rename, SetTimes,
+    Command, CreateDirectory, Delete, DeleteKeys, KeyPath, KeyRename, Rename, RenameKeys, SetTimes,
 };
 use append_namespace::reply::{Answer, RefusedKey};
 use append_wire::om::{
     CreateDirectoryRequest, CreateDirectoryResponse, DeleteKeyArgs, DeleteKeyError,
     DeleteKeyRequest, DeleteKeyResponse, DeleteKeysRequest, DeleteKeysResponse, OmResponse,
-    RenameKeyRequest, RenameKeyResponse, SetTimesRequest, SetTimesResponse, Status,
+    RenameKeyRequest, RenameKeyResponse, RenameKeysMap, RenameKeysRequest, RenameKeysResponse,
+    SetTimesRequest, SetTimesResponse, Status,
 };
 
 impl Om {
@@ -62,6 +63,56 @@ impl Om {
             rename_key_response: Some(Box::new(RenameKeyResponse {})),
             ..done()
         })
+    }
+
+    pub(super) async fn rename_keys(
+        &self,
+        call: &Call,
+        request: RenameKeysRequest,
+    ) -> Result<OmResponse, Failure> {
+        let args = request.rename_keys_args;
+        let bucket = translate::bucket_name(&args.volume_name, &args.bucket_name);
+        let mut renames = Vec::with_capacity(args.rename_keys_map.len());
+        for pair in args.rename_keys_map {
+            for key in [&pair.from_key_name, &pair.to_key_name] {
+                translate::read_only_if_snapshot(&KeyPath {
+                    volume: bucket.volume.clone(),
+                    bucket: bucket.bucket.clone(),
+                    key: key.clone(),
+                })?;
+            }
+            renames.push(KeyRename {
+                from: pair.from_key_name,
+                to: pair.to_key_name,
+            });
+        }
+        let command = Command::RenameKeys(RenameKeys { bucket, renames });
+        let refused = match self.propose(call, command).await? {
+            Some(Answer::RenamedKeys(renamed)) => renamed.refused,
+            other => return Err(unexpected(other.as_ref())),
+        };
+        let mut response = done();
+        let all = refused.is_empty();
+        if let Some(first) = refused.first() {
+            response.success = Some(false);
+            response.status = Status::PartialRename.into();
+            response.message = Some(format!(
+                "{} keys were not renamed, the first because {}",
+                refused.len(),
+                first.refusal.detail
+            ));
+        }
+        response.rename_keys_response = Some(Box::new(RenameKeysResponse {
+            un_renamed_keys: refused
+                .into_iter()
+                .map(|refused| RenameKeysMap {
+                    from_key_name: refused.from,
+                    to_key_name: refused.to,
+                })
+                .collect(),
+            status: Some(all),
+        }));
+        Ok(response)
     }
 
     pub(super) async fn delete_key(

@@ -1,0 +1,5 @@
+//! See `log` in `tests/fuzz/src`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| (append_fuzz::target("log").fuzz)(data));
