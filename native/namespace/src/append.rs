@@ -19,7 +19,7 @@ pub(crate) fn append(ctx: &mut Context<'_, '_>, command: &AppendFile) -> Ruled<R
     let path = &command.path;
     let row = bucket::get(ctx.txn, &path.volume, &path.bucket)??;
     let layout = bucket::layout(&row);
-    if layout == Layout::ObjectStore {
+    if guard!(AdmitLayout, layout == Layout::ObjectStore) {
         return refuse(
             RefusalKind::AppendUnsupported,
             format!("{path}: a bucket of layout OBJECT_STORE does not support append"),
@@ -32,20 +32,20 @@ pub(crate) fn append(ctx: &mut Context<'_, '_>, command: &AppendFile) -> Ruled<R
         );
     };
     let text = name::key(layout, &path.key)?.text;
-    if ctx.rules > 0 && ctx.layout < LAYOUT_APPEND {
+    if guard!(AdmitFinalized, ctx.rules > 0 && ctx.layout < LAYOUT_APPEND) {
         return refuse(
             RefusalKind::NotFinalized,
             "the layout of append is not finalized; finalize the upgrade first",
         );
     }
-    if !ctx.limits.append_enabled {
+    if guard!(AdmitEnabled, !ctx.limits.append_enabled) {
         return refuse(RefusalKind::AppendDisabled, "append is switched off");
     }
     match resolve::locate(ctx.txn, &row, &text)? {
         At::Root | At::Directory(_) => {
             refuse(RefusalKind::NotAFile, format!("{path} is a directory"))
         }
-        At::BelowFile | At::Missing(_) if mode == CreateMode::No => {
+        At::BelowFile | At::Missing(_) if guard!(AdmitExisting, mode == CreateMode::No) => {
             refuse(RefusalKind::FileNotFound, format!("{path} is not there"))
         }
         At::BelowFile => refuse(
@@ -67,11 +67,13 @@ pub(crate) fn append(ctx: &mut Context<'_, '_>, command: &AppendFile) -> Ruled<R
             create(ctx, command, &row, place)
         }
         At::File(place, file) => match mode {
-            CreateMode::MustBeNew => {
+            CreateMode::MustBeNew if guard!(CreateExclusive) => {
                 refuse(RefusalKind::FileExists, format!("{path} is there already"))
             }
             CreateMode::Overwrite => overwrite(ctx, command, &row, place, *file),
-            CreateMode::No | CreateMode::IfMissing => admit(ctx, command, place, *file),
+            CreateMode::No | CreateMode::IfMissing | CreateMode::MustBeNew => {
+                admit(ctx, command, place, *file)
+            }
         },
     }
 }
@@ -92,7 +94,10 @@ fn admit(
             "appending to erasure-coded files is not supported yet",
         );
     }
-    if file.block_count >= ctx.limits.max_blocks_per_file {
+    if guard!(
+        AdmitRoom,
+        file.block_count >= ctx.limits.max_blocks_per_file
+    ) {
         return block::too_many(ctx);
     }
     let session = new_session(ctx, command, place, &file, false)?;
@@ -108,11 +113,11 @@ fn writer_in_the_way(
     place: &Place,
     file: &FileRow,
 ) -> Ruled<Option<Refusal>> {
-    let mut found = session::owner(ctx.txn, place, file)?;
-    if found.is_none() {
+    let mut found = session::owner(ctx.txn, place, file)?.filter(|_| guard!(AdmitNoOwner));
+    if guard!(AdmitNoHsync, found.is_none()) {
         found = session::hsynced(ctx.txn, place, file)?;
     }
-    if found.is_none() {
+    if guard!(AdmitNoOrdinary, found.is_none()) {
         found = session::ordinary_at(ctx.txn, place)?;
     }
     let Some(found) = found else { return Ok(None) };
@@ -132,12 +137,7 @@ fn overwrite(
     let Some(owner) = session::owner(ctx.txn, &place, &file)? else {
         return ordinary(ctx, command, row, place, Some(&file));
     };
-    if !owner
-        .open
-        .append
-        .as_ref()
-        .is_some_and(|append| append.created)
-    {
+    if guard!(OverwriteOwned, !session::created(&owner)) {
         let status = session::status(ctx.txn, owner.id, &owner.open, ctx.lease_ms, &ctx.limits)?;
         return Err(session::conflict(status, &command.path.to_string()).into());
     }

@@ -28,7 +28,7 @@ pub(crate) fn allocate(ctx: &mut Context<'_, '_>, command: &AllocateBlock) -> Ru
         Some(append) if ctx.rules > 0 => append.prefix_blocks.saturating_add(session.open.given),
         _ => published.max(session.open.given),
     };
-    if would_have >= ctx.limits.max_blocks_per_file {
+    if guard!(AllocateRoom, would_have >= ctx.limits.max_blocks_per_file) {
         return too_many(ctx);
     }
     if session.open.append.is_none() {
@@ -116,7 +116,7 @@ pub(crate) fn given_to(
         Keyspace::Blocks,
         &key::two(block.container, block.local),
     )?;
-    Ok(row.filter(|row| row.session == session))
+    Ok(row.filter(|row| holds!(PublishGiven, row.session == session)))
 }
 
 /// A content list that a publication continues or begins.
@@ -160,7 +160,10 @@ pub(crate) fn publish(
             return bad(format!("{} was not given to session {session}", name()));
         };
         let held = block.start_in_block.checked_add(block.length);
-        if ctx.rules > 0 && held.is_none_or(|held| held > row.capacity) {
+        if guard!(
+            PublishCapacity,
+            ctx.rules > 0 && held.is_none_or(|held| held > row.capacity)
+        ) {
             return bad(format!(
                 "{} bytes do not fit {}, which may hold {}",
                 block.length,
@@ -178,14 +181,17 @@ pub(crate) fn publish(
         let mut changed = block.bcsid > row.bcsid;
         row.bcsid = row.bcsid.max(block.bcsid);
         if sequence < list.count {
-            if table::read::<ListRow>(ctx.txn, Keyspace::Lists, &list_key)? != Some(listed) {
+            if guard!(
+                PublishSameBlocks,
+                table::read::<ListRow>(ctx.txn, Keyspace::Lists, &list_key)? != Some(listed)
+            ) {
                 return bad(format!(
                     "{} differs from what is published as number {sequence}",
                     name()
                 ));
             }
         } else {
-            if row.listed.is_some() {
+            if guard!(PublishOnce, row.listed.is_some()) {
                 return bad(format!("{} is published already", name()));
             }
             row.listed = Some(Listed {
@@ -213,17 +219,17 @@ pub(crate) fn publish(
         };
         at = end;
         sequence += 1;
-        if sequence == list.count && at < list.size {
+        if guard!(PublishBlockGrows, sequence == list.count && at < list.size) {
             return bad(format!("{} is shorter than published", name()));
         }
     }
-    if sequence < list.count || at < list.size {
+    if guard!(PublishNoLoss, sequence < list.count || at < list.size) {
         return bad(format!(
             "{at} bytes in {sequence} blocks would be less than the {} published",
             list.size
         ));
     }
-    if sequence > ctx.limits.max_blocks_per_file {
+    if guard!(PublishRoom, sequence > ctx.limits.max_blocks_per_file) {
         return too_many(ctx);
     }
     Ok(Extended {

@@ -45,7 +45,14 @@ pub(crate) fn due(
     if session::phase(open) == Phase::Invalidated {
         return Ok(match open.ended {
             Some(ended) if !ended.released => Due::Release,
-            Some(ended) if past(ended.lease_ms, limits.dedupe_retention_ms) => Due::Forget,
+            Some(ended)
+                if holds!(
+                    CleanupRetention,
+                    past(ended.lease_ms, limits.dedupe_retention_ms)
+                ) =>
+            {
+                Due::Forget
+            }
             Some(_) => Due::Nothing,
             None => Due::Release,
         });
@@ -53,7 +60,10 @@ pub(crate) fn due(
     let place = Place::from(open.place.clone());
     if open.append.is_some() {
         let renewal = table::renewal(rows, place.bucket, id)?.unwrap_or_default();
-        if past(renewal.last_renewed_ms, limits.hard_limit_ms) {
+        if holds!(
+            CleanupLease,
+            past(renewal.last_renewed_ms, limits.hard_limit_ms)
+        ) {
             return Ok(Due::End(RefusalKind::Fenced));
         }
     } else {
@@ -68,7 +78,9 @@ pub(crate) fn due(
         };
         match open.heard_ms {
             None => return Ok(Due::Begin),
-            Some(heard) if past(heard, limit) => return Ok(Due::End(RefusalKind::Invalidated)),
+            Some(heard) if holds!(CleanupHeard, past(heard, limit)) => {
+                return Ok(Due::End(RefusalKind::Invalidated));
+            }
             Some(_) => {}
         }
     }
@@ -106,7 +118,7 @@ fn clean(
     let Some(mut open) = table::open(ctx.txn, handle.bucket, id)? else {
         return Ok(());
     };
-    if open.file != handle.file {
+    if guard!(CleanupSameFile, open.file != handle.file) {
         return Ok(());
     }
     let place = Place::from(open.place.clone());

@@ -97,7 +97,7 @@ pub(crate) fn look_up(
     if matches!(command, Command::RenewLeases(_)) {
         return Ok(Known::New(None));
     }
-    if invocation.sequence < below {
+    if guard!(AnswerForgotten, invocation.sequence < below) {
         let why = format!(
             "the answer of call {} was given and is not known any more",
             invocation.sequence
@@ -108,8 +108,10 @@ pub(crate) fn look_up(
         ))));
     }
     let at = key::invocation(invocation);
-    if let Some(known) = table::read::<DedupeRow>(txn, Keyspace::Dedupe, &at)? {
-        if known.digest != digest(&request.user, command) {
+    if let Some(known) = table::read::<DedupeRow>(txn, Keyspace::Dedupe, &at)?
+        && guard!(AnswerKept)
+    {
+        if guard!(AnswerBound, known.digest != digest(&request.user, command)) {
             let why = format!(
                 "call {} was another command or another user's",
                 invocation.sequence

@@ -124,6 +124,7 @@ fn remove_file(ctx: &mut Context<'_, '_>, place: &Place, file: &FileRow) -> Rule
     for writer in [file.append_owner, file.hsync_session]
         .into_iter()
         .flatten()
+        .filter(|_| guard!(DeleteEndsSessions))
     {
         ctx.invalidate(place.bucket, writer)?;
     }
@@ -146,7 +147,7 @@ fn remove_directory(
     path: &KeyPath,
     recursive: bool,
 ) -> Ruled<()> {
-    if !recursive {
+    if guard!(DeleteNotEmpty, !recursive) {
         let children = key::named(place.bucket, row.object_id, "");
         if table::any_below(ctx.txn, Keyspace::Files, &children)?
             || table::any_below(ctx.txn, Keyspace::Dirs, &children)?
@@ -227,7 +228,7 @@ fn delete_created(ctx: &mut Context<'_, '_>, handle: &Handle) -> Ruled<Reply> {
     };
     let session = session::writer(ctx, &target)?;
     if let Some(append) = &session.open.append {
-        if !append.created {
+        if guard!(DeleteCreated, !append.created) {
             return refuse(
                 RefusalKind::InvalidRequest,
                 format!("session {} did not create its file", handle.session),

@@ -52,11 +52,7 @@ pub(crate) fn open(ctx: &mut Context<'_, '_>, command: &OpenKey) -> Ruled<Reply>
                 return refuse(RefusalKind::FileExists, format!("{path} is there already"));
             }
             if let Some(owner) = session::owner(ctx.txn, &place, &file)?
-                && !owner
-                    .open
-                    .append
-                    .as_ref()
-                    .is_some_and(|append| append.created)
+                && guard!(OpenOwned, !session::created(&owner))
             {
                 let status =
                     session::status(ctx.txn, owner.id, &owner.open, ctx.lease_ms, &ctx.limits)?;
@@ -146,7 +142,7 @@ pub(crate) fn commit(
     kind: PublishKind,
 ) -> Ruled<Reply> {
     let shown = session.place.name.clone();
-    if block::blocked(ctx, &session)? {
+    if guard!(CommitNotBlocked, block::blocked(ctx, &session)?) {
         return refuse(
             RefusalKind::NotAFile,
             format!("{shown} is a directory by now, or stands below a file"),
@@ -158,17 +154,16 @@ pub(crate) fn commit(
         None => None,
     };
     if let Some(owner) = &owner
-        && !owner
-            .open
-            .append
-            .as_ref()
-            .is_some_and(|append| append.created)
+        && guard!(CommitOwned, !session::created(owner))
     {
         let status = session::status(ctx.txn, owner.id, &owner.open, ctx.lease_ms, &ctx.limits)?;
         return Err(session::conflict(status, &shown).into());
     }
     if let Some(published) = wishes.published
-        && !current.as_ref().is_some_and(|file| holds(file, published))
+        && guard!(
+            CommitSamePublished,
+            !current.as_ref().is_some_and(|file| holds(file, published))
+        )
     {
         return refuse(
             RefusalKind::KeyNotFound,
@@ -201,8 +196,10 @@ pub(crate) fn commit(
 
     let continues = wishes.published.is_some();
     // An overwrite keeps the identity that it saw when it opened, unless an appender's creation is ended by it.
-    let keeps =
-        |file: &FileRow| continues || (wishes.target == Some(file.object_id) && owner.is_none());
+    let keeps = |file: &FileRow| {
+        continues
+            || (holds!(CommitSameTarget, wishes.target == Some(file.object_id)) && owner.is_none())
+    };
     let mut file = match &current {
         Some(file) if continues => file.clone(),
         Some(file) if keeps(file) => FileRow {
@@ -311,7 +308,7 @@ pub(crate) fn replace(
     for writer in [file.append_owner, file.hsync_session]
         .into_iter()
         .flatten()
-        .filter(|writer| *writer != by)
+        .filter(|writer| guard!(ReplaceEndsSessions, *writer != by))
     {
         ctx.invalidate(place.bucket, writer)?;
     }

@@ -11,7 +11,7 @@ use crate::table;
 /// Renews each session of a bounded batch; a session that cannot be renewed does not keep the others from it.
 pub(crate) fn renew(ctx: &mut Context<'_, '_>, command: &RenewLeases) -> Ruled<Reply> {
     let bound = usize::try_from(ctx.limits.max_renew_batch).unwrap_or(usize::MAX);
-    if command.sessions.len() > bound {
+    if guard!(RenewBound, command.sessions.len() > bound) {
         return refuse(
             RefusalKind::InvalidRequest,
             format!(

@@ -26,6 +26,8 @@ pub mod ids;
 mod key;
 mod lease;
 pub mod machine;
+#[cfg(test)]
+mod model;
 mod name;
 #[cfg(test)]
 mod property;

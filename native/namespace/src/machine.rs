@@ -179,7 +179,7 @@ impl Step {
                 "the log holds a command that this version does not know",
             ));
         };
-        if request.user.is_empty() {
+        if guard!(UserNamed, request.user.is_empty()) {
             return Ok(Err(Refusal::new(
                 RefusalKind::PermissionDenied,
                 "a command needs a user",
@@ -237,7 +237,9 @@ impl Step {
         match rule(&mut ctx, command) {
             Ok(reply) => Ok(Ok(reply)),
             Err(Stop::Refused(refusal)) => {
-                txn.rollback(savepoint);
+                if guard!(RefusalTakesBack) {
+                    txn.rollback(savepoint);
+                }
                 Ok(Err(refusal))
             }
             Err(Stop::Rows(error)) => Err(error),

@@ -73,7 +73,10 @@ fn suffix(
         .filter(|block| block.length > 0)
         .copied()
         .collect();
-    if kind == PublishKind::Recovery && !blocks.is_sorted_by(|a, b| a.local < b.local) {
+    if guard!(
+        RecoverOrder,
+        kind == PublishKind::Recovery && !blocks.is_sorted_by(|a, b| a.local < b.local)
+    ) {
         // A writer fills its blocks in the order in which it was given them; in another they would hold each other's bytes.
         return block::bad("recovered blocks must come in the order in which they were given");
     }
@@ -89,7 +92,7 @@ fn suffix(
         file.size = published.size;
         file.block_count = published.count;
     }
-    if file.size != command.size {
+    if guard!(PublishSize, file.size != command.size) {
         return block::bad(format!(
             "the file has {} bytes with what is published, not {}",
             file.size, command.size
@@ -146,7 +149,7 @@ fn tail_begin(
         ));
     };
     let Some(listed) = row.listed else {
-        if file.block_count > append.prefix_blocks {
+        if guard!(PublishTail, file.block_count > append.prefix_blocks) {
             return block::bad("the blocks must start at or before the last published one");
         }
         return Ok((file.block_count, file.size));

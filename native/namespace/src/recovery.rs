@@ -46,12 +46,12 @@ pub(crate) fn start(ctx: &mut Context<'_, '_>, command: &StartRecovery) -> Ruled
     )?;
     let append = session.open.append.is_some();
     let joined = session::phase(&session.open) == Phase::Recovering;
-    if append && !command.append_only {
+    if guard!(RecoverCapable, append && !command.append_only) {
         return Err(left_alone(status, joined, &path.to_string()).into());
     }
     if !joined {
         let may = status.remaining_ms == 0 || command.force || is_owner(ctx, &session);
-        if !may {
+        if guard!(RecoverEligible, !may) {
             return Err(too_early(status, &path.to_string()).into());
         }
         session.open.phase = Phase::Recovering as i32;

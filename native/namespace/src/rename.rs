@@ -95,7 +95,10 @@ fn by_parent(
     match &source {
         At::File(_, file) => {
             check_update(command, file.update_id)?;
-            if file.hsync_session.is_some() && file.append_owner.is_none() && from != to {
+            if guard!(
+                RenameHsync,
+                file.hsync_session.is_some() && file.append_owner.is_none() && from != to
+            ) {
                 return refuse(
                     RefusalKind::RenameOpenFile,
                     format!("{path} is open for hsync"),
@@ -118,7 +121,10 @@ fn by_parent(
         to.strip_prefix(from)
             .is_some_and(|rest| rest.starts_with('/'))
     };
-    if below(to) && matches!(source, At::Directory(_)) {
+    if guard!(
+        RenameBelowItself,
+        below(to) && matches!(source, At::Directory(_))
+    ) {
         return refuse(
             RefusalKind::RenameRefused,
             format!("{path} cannot move below itself, to {to}"),
@@ -231,12 +237,13 @@ fn by_key(
         // Keys of a directory arrive one by one, so its own key may come when others imply the directory already.
         At::Directory(directory)
             if to.slash && matches!(directory.kind, DirectoryKind::Implied) => {}
-        At::File(..) | At::Directory(_) | At::Root => {
+        At::File(..) | At::Directory(_) | At::Root if guard!(RenameOntoNothing) => {
             return refuse(
                 RefusalKind::KeyExists,
                 format!("{} is there already", to.text),
             );
         }
+        At::File(..) | At::Directory(_) | At::Root => {}
     }
     file.modified_ms = ctx.wall_ms;
     move_file(ctx, &source, &target, file)?;
@@ -248,6 +255,7 @@ fn move_file(ctx: &mut Context<'_, '_>, from: &Place, to: &Place, file: FileRow)
     for session in [file.append_owner, file.hsync_session]
         .into_iter()
         .flatten()
+        .filter(|_| guard!(RenameTakesSession))
     {
         ctx.move_session(session, from, to)?;
     }

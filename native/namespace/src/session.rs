@@ -87,7 +87,7 @@ fn named(ctx: &Context<'_, '_>, target: &Target, wanted: Phase) -> Ruled<Session
             format!("there is no session {}", handle.session),
         );
     };
-    if open.file != handle.file {
+    if guard!(WriteSameFile, open.file != handle.file) {
         return refuse(
             RefusalKind::IdentityMismatch,
             format!(
@@ -98,17 +98,22 @@ fn named(ctx: &Context<'_, '_>, target: &Target, wanted: Phase) -> Ruled<Session
     }
     match phase(&open) {
         phase if phase == wanted => {}
-        Phase::Recovering => {
+        Phase::Recovering if guard!(WriteFenced) => {
             return refuse(
                 RefusalKind::Fenced,
                 format!("session {} was fenced by a recovery", handle.session),
             );
         }
-        Phase::Invalidated => return Err(over(handle.session, &open).into()),
-        Phase::Active => return Err(not_recovering(handle.session).into()),
+        Phase::Invalidated if guard!(WriteInvalidated) => {
+            return Err(over(handle.session, &open).into());
+        }
+        Phase::Active if guard!(RecoverFenced) => {
+            return Err(not_recovering(handle.session).into());
+        }
+        Phase::Active | Phase::Recovering | Phase::Invalidated => {}
     }
     let place = Place::from(open.place.clone());
-    if !resolve::reachable(ctx.txn, &place)? {
+    if guard!(WriteReachable, !resolve::reachable(ctx.txn, &place)?) {
         return refuse(
             RefusalKind::Unreachable,
             format!(
@@ -149,7 +154,7 @@ fn writer_at_path(ctx: &Context<'_, '_>, target: &Target, wanted: Phase) -> Rule
     let Some(open) = table::open(ctx.txn, row.object_id, target.session)? else {
         return gone();
     };
-    if open.append.is_some() {
+    if guard!(PathNotAppend, open.append.is_some()) {
         let status = status(ctx.txn, target.session, &open, ctx.lease_ms, &ctx.limits)?;
         return Err(conflict(status, &path.to_string()).into());
     }
@@ -166,19 +171,22 @@ fn writer_at_path(ctx: &Context<'_, '_>, target: &Target, wanted: Phase) -> Rule
         (_, At::Root | At::BelowFile) => None,
     };
     let place = Place::from(open.place.clone());
-    if at.as_ref() != Some(&place) {
+    if guard!(PathStands, at.as_ref() != Some(&place)) {
         return gone();
     }
     match phase(&open) {
         phase if phase == wanted => {}
-        Phase::Recovering => {
+        Phase::Recovering if guard!(PathFenced) => {
             return refuse(
                 RefusalKind::Fenced,
                 format!("writer {} was fenced by a recovery", target.session),
             );
         }
-        Phase::Active => return Err(not_recovering(target.session).into()),
-        Phase::Invalidated => return gone(),
+        Phase::Active if guard!(PathRecoverFenced) => {
+            return Err(not_recovering(target.session).into());
+        }
+        Phase::Invalidated if guard!(PathInvalidated) => return gone(),
+        Phase::Active | Phase::Recovering | Phase::Invalidated => {}
     }
     Ok(Session {
         id: target.session,
@@ -285,6 +293,15 @@ pub(crate) fn conflict(status: AppendStatus, what: &str) -> Refusal {
         detail,
         conflict: Some(Box::new(status)),
     }
+}
+
+/// Did the session create its file? Then overwriters may end it.
+pub(crate) fn created(session: &Session) -> bool {
+    session
+        .open
+        .append
+        .as_ref()
+        .is_some_and(|append| append.created)
 }
 
 /// The session that owns a file, if one does.

@@ -58,6 +58,7 @@ fn files(
         for writer in [file.append_owner, file.hsync_session]
             .into_iter()
             .flatten()
+            .filter(|_| guard!(SweepEndsSessions))
         {
             ctx.invalidate(tree.bucket, writer)?;
         }

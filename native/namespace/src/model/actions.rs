@@ -54,6 +54,9 @@ pub(crate) enum Action {
     Switch,
 }
 
+/// Adds an action in every way in which its command may reach the server.
+type Ways<'a> = dyn Fn(&mut Vec<Action>, &dyn Fn(How) -> Action) + 'a;
+
 /// What a check looks at.
 #[derive(Debug, Clone)]
 pub(crate) struct Scope {
@@ -134,7 +137,7 @@ impl State {
         client: usize,
         stream: &Stream,
         found: &mut Vec<Action>,
-        ways: &dyn Fn(&mut Vec<Action>, &dyn Fn(How) -> Action),
+        ways: &Ways<'_>,
     ) {
         let sealed = |local: u64| {
             self.replicas
@@ -178,7 +181,7 @@ impl State {
         client: usize,
         at: &'static str,
         found: &mut Vec<Action>,
-        ways: &dyn Fn(&mut Vec<Action>, &dyn Fn(How) -> Action),
+        ways: &Ways<'_>,
     ) {
         let Some(file) = self.facts.at(at) else {
             return;
@@ -294,12 +297,7 @@ impl State {
         }
     }
 
-    fn command(
-        &mut self,
-        action: Action,
-        scope: &Scope,
-        seen: &mut Seen,
-    ) -> Result<(), Violation> {
+    fn command(&mut self, action: Action, scope: &Scope, seen: &mut Seen) -> Result<(), Violation> {
         let (client, how, command) = self.say(action);
         let request = self.call(client, command);
         match how {
@@ -446,9 +444,7 @@ impl State {
             }
         }
         pieces.retain(|piece| piece.length > 0);
-        let size = pieces
-            .last()
-            .map_or(size, |last| last.start + last.length);
+        let size = pieces.last().map_or(size, |last| last.start + last.length);
         Command::Publish(Publish {
             target: if session.is_append() {
                 Target {

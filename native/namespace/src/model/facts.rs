@@ -231,7 +231,11 @@ impl Facts {
             self.trees.push((number(&key, 0), ordinal, decode(&value)));
         }
         for file in self.files.values() {
-            for local in file.blocks.iter().filter(|local| self.handed.contains(local)) {
+            for local in file
+                .blocks
+                .iter()
+                .filter(|local| self.handed.contains(local))
+            {
                 self.broken.push(format!(
                     "I6: block {local} of {} was handed to reclamation",
                     file.path

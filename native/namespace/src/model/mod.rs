@@ -5,6 +5,12 @@
 //! The machine is opened from its rows before every command, so each step is a restart of the server as well. What must come out is said by
 //! `oracle`, which shares no code with the rules.
 
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "the checker is no rule: it may ask a clock and keep states by their hash"
+)]
+
 mod actions;
 mod canon;
 mod directed;
@@ -51,10 +57,12 @@ fn every_short_history_keeps_the_invariants() {
 #[test]
 #[ignore = "takes long: `make model`"]
 fn every_longer_history_keeps_the_invariants() {
-    let minutes = std::env::var("MINUTES").ok().and_then(|text| text.parse().ok());
+    let minutes = std::env::var("MINUTES")
+        .ok()
+        .and_then(|text| text.parse().ok());
     let scopes = scopes::long();
-    let each = Duration::from_secs(minutes.unwrap_or(30) * 60)
-        / u32::try_from(scopes.len()).unwrap_or(1);
+    let each =
+        Duration::from_secs(minutes.unwrap_or(30) * 60) / u32::try_from(scopes.len()).unwrap_or(1);
     let seen = run(&scopes, each);
     let missing = scopes::unseen(&seen);
     assert!(missing.is_empty(), "never seen: {missing:?}");

@@ -25,7 +25,11 @@ fn by_search(scope: &Scope, states: usize) -> Option<String> {
     };
     let report = search::explore(&scope, &mut Seen::new(), Duration::from_secs(60));
     let (why, way) = report.violation?;
-    Some(format!("model check, {} (step {}): {why}", scope.name, way.len()))
+    Some(format!(
+        "model check, {} (step {}): {why}",
+        scope.name,
+        way.len()
+    ))
 }
 
 fn by_walk(steps: u64) -> Option<String> {
@@ -65,7 +69,10 @@ fn every_guard_that_is_left_out_is_missed() {
         match (&by, covered) {
             (Some(by), _) => {
                 caught += 1;
-                println!("mutant {guard:?}: {}", by.lines().next().unwrap_or_default());
+                println!(
+                    "mutant {guard:?}: {}",
+                    by.lines().next().unwrap_or_default()
+                );
             }
             (None, Some((_, why))) => println!("mutant {guard:?}: covered: {why}"),
             (None, None) => println!("mutant {guard:?}: NOT NOTICED"),

@@ -107,7 +107,9 @@ fn overwritable(facts: &Facts, file: &SeenFile) -> bool {
 
 /// The guard of allocation, publication and recovery.
 fn writes(facts: &Facts, target: &Target, phase: Phase) -> Expect {
-    let id = target.handle.map_or(target.session, |handle| handle.session);
+    let id = target
+        .handle
+        .map_or(target.session, |handle| handle.session);
     let Some(session) = facts.sessions.get(&id) else {
         return Expect::Refuse;
     };
@@ -144,7 +146,11 @@ fn commits(facts: &Facts, publish: &Publish) -> Expect {
         return Expect::Refuse;
     }
     // What it hsynced must still stand there.
-    let published = session.row.ordinary.as_ref().and_then(|part| part.published);
+    let published = session
+        .row
+        .ordinary
+        .as_ref()
+        .and_then(|part| part.published);
     if let Some(published) = published
         && !there.is_some_and(|file| {
             (file.row.object_id, file.row.generation) == (published.file, published.generation)
@@ -183,10 +189,13 @@ impl State {
         if matches!(request.command, Some(Command::RenewLeases(_))) {
             return Remembered::Nothing;
         }
-        let mark: Option<MarkRow> =
-            table::read(&self.rows, Keyspace::Dedupe, &key::client(&invocation.client))
-                .ok()
-                .flatten();
+        let mark: Option<MarkRow> = table::read(
+            &self.rows,
+            Keyspace::Dedupe,
+            &key::client(&invocation.client),
+        )
+        .ok()
+        .flatten();
         if mark.is_some_and(|mark| invocation.sequence < mark.below) {
             return Remembered::Forgotten;
         }
@@ -576,9 +585,8 @@ impl Change<'_> {
             .sessions
             .get(&handle.session)
             .filter(|seen| seen.is_append());
-        let live = session.is_some_and(|seen| {
-            seen.phase() == Phase::Active && seen.row.file == handle.file
-        });
+        let live = session
+            .is_some_and(|seen| seen.phase() == Phase::Active && seen.row.file == handle.file);
         if accepted && !live {
             return Err("I4: a session was renewed that is not live".into());
         }
@@ -606,7 +614,9 @@ fn created(session: &SeenSession) -> bool {
 }
 
 fn session_of(target: &Target) -> u64 {
-    target.handle.map_or(target.session, |handle| handle.session)
+    target
+        .handle
+        .map_or(target.session, |handle| handle.session)
 }
 
 /// No unit twice, none missing: each session's units stand together, from its first on.

@@ -140,7 +140,11 @@ impl State {
             if !session.is_append() {
                 continue;
             }
-            let size = session.row.append.as_ref().map_or(0, |part| part.prefix_length);
+            let size = session
+                .row
+                .append
+                .as_ref()
+                .map_or(0, |part| part.prefix_length);
             let size = usize::try_from(size).unwrap_or_default();
             add(
                 "a publication for another file",
@@ -205,7 +209,11 @@ impl State {
             Phase::Invalidated => return,
         };
         let size = file.content.len();
-        let prefix = session.row.append.as_ref().map_or(0, |part| part.prefix_blocks);
+        let prefix = session
+            .row
+            .append
+            .as_ref()
+            .map_or(0, |part| part.prefix_blocks);
         let prefix = usize::try_from(prefix).unwrap_or_default();
         let published = &file.blocks[prefix.min(file.blocks.len())..];
         let lengths = lengths(self, file);
@@ -236,7 +244,11 @@ impl State {
         }
         if let Some(spare) = spare.first() {
             let capacity = usize::try_from(facts.blocks[spare].capacity).unwrap_or(usize::MAX);
-            let blocks: Vec<_> = suffix.iter().copied().chain([(*spare, capacity + 1)]).collect();
+            let blocks: Vec<_> = suffix
+                .iter()
+                .copied()
+                .chain([(*spare, capacity + 1)])
+                .collect();
             add(
                 "more than a block holds",
                 publish(handle, kind, size + capacity + 1, &blocks),
@@ -246,10 +258,7 @@ impl State {
                 .copied()
                 .chain([(*spare, 1), (*spare, 1)])
                 .collect();
-            add(
-                "a block twice",
-                publish(handle, kind, size + 2, &blocks),
-            );
+            add("a block twice", publish(handle, kind, size + 2, &blocks));
             if !suffix.is_empty() {
                 add(
                     "a tail that begins behind the published end",
@@ -267,7 +276,11 @@ impl State {
         if let [first, second] = spare[..]
             && kind == PublishKind::Recovery
         {
-            let blocks: Vec<_> = suffix.iter().copied().chain([(second, 1), (first, 1)]).collect();
+            let blocks: Vec<_> = suffix
+                .iter()
+                .copied()
+                .chain([(second, 1), (first, 1)])
+                .collect();
             add(
                 "recovered blocks in another order",
                 publish(handle, kind, size + 2, &blocks),
@@ -290,7 +303,11 @@ impl State {
                 );
             }
             if kind == PublishKind::Recovery {
-                let prefix = session.row.append.as_ref().map_or(0, |part| part.prefix_length);
+                let prefix = session
+                    .row
+                    .append
+                    .as_ref()
+                    .map_or(0, |part| part.prefix_length);
                 let prefix = usize::try_from(prefix).unwrap_or_default();
                 add(
                     "a recovery below what was published",

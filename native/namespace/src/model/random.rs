@@ -50,7 +50,13 @@ fn scope(layout: Layout) -> Scope {
                 ("d/f", "x/f"),
             ]
         },
-        deletes: &[("d/f", false), ("e/f", false), ("e/g", false), ("d", true), ("d", false)],
+        deletes: &[
+            ("d/f", false),
+            ("e/f", false),
+            ("e/g", false),
+            ("d", true),
+            ("d", false),
+        ],
         crashes: true,
         creates: true,
         depth: 0,
@@ -140,7 +146,10 @@ fn history(
         };
         way.push(action);
         state = state.step(action, &scope, seen)?;
-        sound(&state, (seed.wrapping_add(step)).is_multiple_of(scope.probe_one_in))?;
+        sound(
+            &state,
+            (seed.wrapping_add(step)).is_multiple_of(scope.probe_one_in),
+        )?;
     }
     Ok(())
 }

@@ -80,7 +80,7 @@ pub(crate) fn explore(scope: &Scope, seen: &mut Seen, time: Duration) -> Report 
                 if !known.insert(name) {
                     continue;
                 }
-                let probe = (name & 0xffff) % u128::from(scope.probe_one_in) == 0;
+                let probe = (name & 0xffff).is_multiple_of(u128::from(scope.probe_one_in));
                 if let Err(why) = sound(&after, probe) {
                     report.violation = Some((why, way(&ways, at, action)));
                     break 'search;

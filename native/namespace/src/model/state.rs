@@ -225,7 +225,11 @@ impl State {
     pub(crate) fn call(&mut self, client: usize, command: Command) -> Request {
         let known = &mut self.clients[client];
         known.sequence += 1;
-        let id = [b"model-", [b'0' + u8::try_from(client).unwrap_or(9)].as_slice()].concat();
+        let id = [
+            b"model-",
+            [b'0' + u8::try_from(client).unwrap_or(9)].as_slice(),
+        ]
+        .concat();
         Request {
             user: "alice".into(),
             invocation: Some(Invocation {
