@@ -262,3 +262,48 @@ fn the_ten_thousandth_append_meets_no_more_rows_than_the_first() {
     let last: u64 = met[9_000..].iter().sum();
     assert!(last <= first * 2, "{last} rows and marks, at first {first}");
 }
+
+#[test]
+fn append_waits_for_its_layout_and_a_log_of_before_needs_none() {
+    let finalize = |layout| Command::Finalize(crate::command::Finalize { layout });
+    let mut world = World::fso();
+    world.file("f", &[1]);
+    // As a version without layouts left it.
+    world.rows.apply(vec![crate::Change {
+        keyspace: Keyspace::Meta,
+        key: crate::key::LAYOUT.into(),
+        value: None,
+    }]);
+    world.machine = Machine::open(&world.rows).unwrap();
+    for mode in [CreateMode::No, CreateMode::MustBeNew] {
+        assert_eq!(world.refused(append("f", mode)), RefusalKind::NotFinalized);
+    }
+    let mut old = world.machine.clone();
+    let entry = Entry {
+        stamp: Stamp {
+            lease_ms: 0,
+            wall_ms: 0,
+            rules: 0,
+        },
+        requests: vec![world.request(append("f", CreateMode::No))],
+    };
+    let index = old.position().index + 1;
+    let applied = old.apply(&world.rows, 1, index, &entry).unwrap();
+    assert!(applied.outcomes[0].is_ok(), "it was answered before");
+
+    assert_eq!(world.refused(finalize(1)), RefusalKind::InvalidRequest);
+    world.open("ordinary");
+    world.ok(finalize(crate::command::LAYOUT_APPEND));
+    world.ok(finalize(crate::command::LAYOUT_APPEND));
+    world.append("f");
+
+    world.rows.put(
+        Keyspace::Meta,
+        crate::key::LAYOUT,
+        &crate::key::one(u64::from(crate::command::LAYOUT_APPEND) + 1),
+    );
+    assert!(matches!(
+        Machine::open(&world.rows),
+        Err(RowsError::NewerLayout { .. })
+    ));
+}

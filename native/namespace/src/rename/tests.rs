@@ -185,3 +185,65 @@ fn object_store_keys_are_renamed_literally() {
     assert_eq!(world.refused(rename("b", "b/c")), RefusalKind::KeyExists);
     world.ok(open_key("a", 0));
 }
+
+#[test]
+fn several_keys_are_renamed_and_a_refused_one_keeps_none_of_the_others() {
+    let keys = |renames: &[(&str, &str)]| {
+        Command::RenameKeys(crate::command::RenameKeys {
+            bucket: crate::command::BucketName {
+                volume: "vol".into(),
+                bucket: "bucket".into(),
+            },
+            renames: renames
+                .iter()
+                .map(|(from, to)| crate::command::KeyRename {
+                    from: (*from).into(),
+                    to: (*to).into(),
+                })
+                .collect(),
+        })
+    };
+    let mut world = World::new(crate::command::Layout::Legacy);
+    world.file("a", &[1]);
+    world.file("b", &[2]);
+    world.file("taken", &[3]);
+    let session = world.append("a");
+    world.append("b");
+    let fenced = world.fence("b");
+    let answer = world.ok(keys(&[
+        ("a", "x"),
+        ("missing", "y"),
+        ("taken", "b"),
+        ("b", "z"),
+        ("x", "w"),
+    ]));
+    let Some(crate::reply::Answer::RenamedKeys(renamed)) = answer.answer else {
+        panic!("{answer:?}");
+    };
+    let refused: Vec<(String, RefusalKind)> = renamed
+        .refused
+        .iter()
+        .map(|refused| (refused.from.clone(), refused.refusal.kind()))
+        .collect();
+    assert_eq!(
+        refused,
+        [
+            ("missing".to_owned(), RefusalKind::KeyNotFound),
+            ("taken".to_owned(), RefusalKind::KeyExists)
+        ]
+    );
+    // The sessions went along, phase and all.
+    world.allocate(session.handle);
+    assert_eq!(world.view("w").append_owner, Some(session.handle.session));
+    world.ok(publish(
+        fenced.handle,
+        crate::command::PublishKind::Recovery,
+        2,
+        Vec::new(),
+    ));
+    assert_eq!(world.view("z").append_owner, None);
+
+    let mut world = World::fso();
+    world.file("a", &[1]);
+    assert_eq!(world.refused(keys(&[("a", "b")])), RefusalKind::Unsupported);
+}

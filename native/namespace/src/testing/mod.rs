@@ -6,5 +6,5 @@ mod world;
 pub(crate) use rows::{MarkedRows, MemoryRows};
 pub(crate) use world::{
     World, allocate, append, block, commit, delete, mkdir, new_bucket, open_key, path, publish,
-    rename,
+    recover, rename,
 };
