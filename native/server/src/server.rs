@@ -10,7 +10,7 @@ use crate::consensus::{Consensus, LocalConsensus, OpenError, ProposeError};
 use crate::engine::{BlockEngine, Embedded};
 use crate::files;
 use crate::http::{self, Asked, Health, Shown, Taken};
-use crate::om::{Advertised, Om};
+use crate::om::{Advertised, Om, duties::Duties};
 use crate::rpc::{Listener, Service, grpc_routes, serve_grpc_only};
 use append_datanode::{Datanode, StoreOptions};
 use append_namespace::command::{Command, Finalize, Holder, LAYOUT_APPEND, Limits, Request};
@@ -129,6 +129,10 @@ impl Server {
             Arc::clone(&consensus) as Arc<dyn Consensus>,
             Arc::clone(&engine) as Arc<dyn BlockEngine>,
             advertised,
+        ));
+        tasks.spawn(Duties::default().run(
+            Arc::clone(&consensus) as Arc<dyn Consensus>,
+            stop.clone(),
         ));
         let routes = grpc_routes(Arc::clone(&om)).add_service(datanode.service());
         if let Some((socket, _)) = grpc_listener {

@@ -5,6 +5,7 @@
 
 mod buckets;
 mod call;
+pub mod duties;
 mod failure;
 mod files;
 mod list;
