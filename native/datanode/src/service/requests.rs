@@ -10,7 +10,7 @@ use super::convert::{
     wire_block, wire_block_id,
 };
 use super::limits::{MAX_LIST, MAX_LIST_BYTES, MAX_READ_BLOCKS_REPLY};
-use crate::store::{BlockId, MAX_CHUNK_LEN, Position, Store, to_u64, to_usize};
+use crate::store::{BlockId, MAX_CHUNK_LEN, Position, Store, to_usize};
 
 type Request = dn::ContainerCommandRequestProto;
 type Response = dn::ContainerCommandResponseProto;

@@ -14,6 +14,9 @@ const GAP: u64 = 8 << 10;
 /// Longest span.
 const LONGEST: u64 = 8 << 20;
 
+/// Bytes in all spans of one reading, gaps included, whatever a client asks for; what is beyond is read one by one.
+const MOST: u64 = 16 << 20;
+
 /// Bytes of a container file that will be wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Wanted {
@@ -93,7 +96,7 @@ impl Spans {
     }
 }
 
-/// Sorted runs that hold all of `wanted`; a range that stands alone is no run, for it is read as cheaply by its reader.
+/// Sorted runs that hold `wanted`, as far as they go; a range that stands alone is no run, for it is read as cheaply by its reader.
 fn runs(mut wanted: Vec<Wanted>) -> Vec<Wanted> {
     wanted.sort_unstable();
     let mut runs: Vec<(Wanted, usize)> = Vec::new();
@@ -110,9 +113,15 @@ fn runs(mut wanted: Vec<Wanted>) -> Vec<Wanted> {
             _ => runs.push((next, 1)),
         }
     }
+    let mut left = MOST;
     runs.into_iter()
         .filter(|(run, parts)| *parts > 1 && run.len > 0)
         .map(|(run, _)| run)
+        .take_while(|run| {
+            let fits = run.len <= left;
+            left = left.saturating_sub(run.len);
+            fits
+        })
         .collect()
 }
 
@@ -143,11 +152,16 @@ mod tests {
     }
 
     #[test]
-    fn no_run_is_longer_than_the_limit() {
-        let wanted: Vec<_> = (0..100).map(|i| wanted(1, i << 18, 1 << 18)).collect();
-        let runs = runs(wanted);
-        assert!(runs.len() > 1);
-        assert!(runs.iter().all(|run| run.len <= LONGEST));
-        assert_eq!(runs.iter().map(|run| run.len).sum::<u64>(), 100 << 18);
+    fn no_run_is_longer_than_the_limit_and_all_together_are_not_longer_than_theirs() {
+        let all = |count: u64| (0..count).map(|i| wanted(1, i << 18, 1 << 18)).collect();
+        let some: Vec<Wanted> = runs(all(48));
+        assert!(some.len() > 1);
+        assert!(some.iter().all(|run| run.len <= LONGEST));
+        assert_eq!(some.iter().map(|run| run.len).sum::<u64>(), 48 << 18);
+        let most: u64 = runs(all(1000)).iter().map(|run| run.len).sum();
+        assert!(most > MOST / 2 && most <= MOST, "{most}");
+        // Ranges of a byte each, as far apart as is just read.
+        let thin = (0..100_000).map(|i| wanted(1, i * GAP, 1)).collect();
+        assert!(runs(thin).iter().map(|run| run.len).sum::<u64>() <= MOST);
     }
 }

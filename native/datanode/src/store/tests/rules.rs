@@ -344,6 +344,87 @@ fn small_blocks_lie_one_behind_the_other() {
     );
 }
 
+/// Blocks of several appends each, interleaved, and a store that has them durable.
+fn interleaved() -> (tempfile::TempDir, Store, Vec<BlockId>) {
+    let (dir, store) = store();
+    let ids: Vec<_> = (0..20).map(|local| BlockId::new(1, local)).collect();
+    let mut lists = vec![Vec::new(); ids.len()];
+    for round in 0..3 {
+        for (id, list) in ids.iter().zip(&mut lists) {
+            append(
+                &store,
+                *id,
+                list,
+                &bytes(id.local.cast_unsigned() * 10 + round, 3000),
+            );
+        }
+    }
+    (dir, store, ids)
+}
+
+#[test]
+fn ranges_that_are_read_together_are_what_each_is_alone() {
+    let (_dir, store, ids) = interleaved();
+    let mut ranges: Vec<_> = ids.iter().map(|id| (*id, 0, 9000)).collect();
+    ranges.extend(ids.iter().rev().map(|id| (*id, 2999, 2)));
+    ranges.push((ids[3], 8999, 1));
+    ranges.push((ids[3], 0, 0));
+    let together = store.read_ranges(&ranges, u64::MAX).unwrap();
+    assert_eq!(together.len(), ranges.len());
+    for ((id, offset, len), pieces) in ranges.into_iter().zip(together) {
+        let alone = match len {
+            0 => Vec::new(),
+            _ => store.read(id, offset, len).unwrap(),
+        };
+        assert_eq!(pieces, alone, "{id} {offset} {len}");
+    }
+}
+
+#[test]
+fn an_answer_of_many_ranges_ends_where_its_room_does_or_before_an_error() {
+    let (_dir, store, ids) = interleaved();
+    let ranges: Vec<_> = ids.iter().map(|id| (*id, 0, 3000)).collect();
+    let found = store.read_ranges(&ranges, 7000).unwrap();
+    let lengths: Vec<usize> = found
+        .iter()
+        .map(|pieces| pieces.iter().map(|piece| piece.data.len()).sum())
+        .collect();
+    assert_eq!(lengths.len(), 3);
+    assert_eq!(lengths[..2], [3000, 3000]);
+    assert!(lengths[2] >= 1000, "widened to a window at most");
+    let gone = (BlockId::new(9, 9), 0, 1);
+    let found = store.read_ranges(&[ranges[0], gone, ranges[1]], u64::MAX);
+    assert_eq!(found.unwrap().len(), 1);
+    for first in [gone, (ids[0], 8999, 2)] {
+        assert!(
+            store
+                .read_ranges(&[(ids[0], 0, 0), first, ranges[1]], u64::MAX)
+                .is_err()
+        );
+    }
+}
+
+#[test]
+fn a_damaged_block_among_many_is_not_read_and_does_not_hide_those_before_it() {
+    let (dir, store, ids) = interleaved();
+    drop(store);
+    let folder = dir.path().join("containers");
+    let file = &container_files(&folder)[0];
+    let mut all = std::fs::read(file).unwrap();
+    let part = bytes(70, 3000);
+    let at = all.windows(part.len()).position(|w| w == part).unwrap();
+    all[at + 100] ^= 1;
+    std::fs::write(file, all).unwrap();
+    let store = open(&folder);
+    let ranges: Vec<_> = ids.iter().map(|id| (*id, 0, 3000)).collect();
+    assert_eq!(store.read_ranges(&ranges, u64::MAX).unwrap().len(), 7);
+    assert!(matches!(
+        store.read_ranges(&ranges[7..], u64::MAX),
+        Err(StoreError::Checksum { .. })
+    ));
+    assert_eq!(store.read_ranges(&ranges[8..], u64::MAX).unwrap().len(), 12);
+}
+
 #[test]
 fn full_files_are_followed_by_the_next_and_blocks_do_not_care() {
     let dir = tempfile::tempdir().unwrap();
