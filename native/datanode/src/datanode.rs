@@ -8,21 +8,27 @@
 //! ```
 
 use std::fs::{self, File, TryLockError};
-use std::io::Write;
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use append_wire::datanode::xceiver_client_protocol_service_server::XceiverClientProtocolServiceServer;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio_stream::StreamExt;
+use tokio_stream::wrappers::ReceiverStream;
+use tokio_util::sync::CancellationToken;
 use tonic::transport::Server;
-use tonic::transport::server::TcpIncoming;
 use uuid::Uuid;
 
 use crate::service::limits::{
     CONNECTION_WINDOW, FRAME_LEN, KEEP_ALIVE, KEEP_ALIVE_ANSWER, MAX_MESSAGE_LEN, STREAM_WINDOW,
     STREAMS_PER_CONNECTION,
 };
+use crate::service::line::Lines;
 use crate::service::{DatanodeService, Shared};
 use crate::store::{BlockId, Media, OpenError, Store, StoreError, StoreOptions};
 
@@ -53,7 +59,7 @@ pub enum ServeError {
         /// The address.
         address: SocketAddr,
         /// The system's error.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// The transport failed.
     #[error("the datanode's transport failed: {0}")]
@@ -128,6 +134,12 @@ impl Datanode {
             .max_encoding_message_size(MAX_MESSAGE_LEN)
     }
 
+    /// What serves the framed way to this datanode, to be added to a listener of the caller's.
+    #[must_use]
+    pub fn lines(&self) -> Lines {
+        Lines::new(Arc::clone(&self.shared))
+    }
+
     /// Spends the ids of blocks for good; durable when this returns. Blocks that never arrived are
     /// acknowledged like the others.
     ///
@@ -141,7 +153,7 @@ impl Datanode {
                 .try_fold(None, |last, at| at.map(|at| last.max(Some(at))))
         })
         .await
-        .map_err(|e| StoreError::io("deletion of blocks", std::io::Error::other(e)))??;
+        .map_err(|e| StoreError::io("deletion of blocks", io::Error::other(e)))??;
         match last {
             Some(at) => self.store().durable(at).await,
             None => Ok(()),
@@ -157,7 +169,10 @@ impl Datanode {
         listener: TcpListener,
         shutdown: impl Future<Output = ()> + Send,
     ) -> Result<(), ServeError> {
-        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+        let (to_grpc, connections) = mpsc::channel(BACKLOG);
+        let stop = CancellationToken::new();
+        let accepting = tokio::spawn(accept(listener, self.lines(), to_grpc, stop.clone()));
+        let incoming = ReceiverStream::new(connections).map(Ok::<_, io::Error>);
         let store = Arc::clone(self.store());
         let failed = async move { store.failed().await };
         tokio::pin!(failed);
@@ -167,8 +182,9 @@ impl Datanode {
                 () = shutdown => {}
                 error = &mut failed => reason = Some(error),
             }
+            stop.cancel();
         };
-        Server::builder()
+        let served = Server::builder()
             .initial_stream_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .max_frame_size(FRAME_LEN)
@@ -177,12 +193,70 @@ impl Datanode {
             .http2_keepalive_timeout(Some(KEEP_ALIVE_ANSWER))
             .add_service(self.service())
             .serve_with_incoming_shutdown(incoming, end)
-            .await?;
+            .await;
+        stop.cancel();
+        if let Err(error) = accepting.await {
+            tracing::error!(%error, "accepting connections ended");
+        }
+        served?;
         match reason {
             Some(error) => Err(error.into()),
             None => Ok(()),
         }
     }
+}
+
+/// Connections that wait for the gRPC server.
+const BACKLOG: usize = 64;
+
+/// Time in which a connection must say what it speaks.
+const FIRST_BYTE: Duration = Duration::from_secs(10);
+
+/// Pause after a failed accept, so that running out of file handles does not become a busy loop.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Accepts connections until `stop`, and returns when the lines among them have ended.
+async fn accept(
+    listener: TcpListener,
+    lines: Lines,
+    to_grpc: mpsc::Sender<TcpStream>,
+    stop: CancellationToken,
+) {
+    let mut served = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            () = stop.cancelled() => break,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let (lines, to_grpc, stop) = (lines.clone(), to_grpc.clone(), stop.clone());
+                served.spawn(async move {
+                    let mut first = [0];
+                    let looked = tokio::time::timeout(FIRST_BYTE, stream.peek(&mut first));
+                    let looked = tokio::select! {
+                        () = stop.cancelled() => return,
+                        looked = looked => looked,
+                    };
+                    if !matches!(looked, Ok(Ok(1))) {
+                        return;
+                    }
+                    if Lines::begins_with(first[0]) {
+                        lines.serve(stream, stop.cancelled_owned()).await;
+                    } else if stream.set_nodelay(true).is_ok() {
+                        // The receiver is gone only when serving ends.
+                        let _ = to_grpc.send(stream).await;
+                    }
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+        while served.try_join_next().is_some() {}
+    }
+    while served.join_next().await.is_some() {}
 }
 
 /// Opens the folder `dir` and serves it on `address` until `shutdown` resolves: a datanode as a process
@@ -200,7 +274,7 @@ pub async fn serve(
     let dir = dir.to_owned();
     let datanode = tokio::task::spawn_blocking(move || Datanode::open(&dir, options))
         .await
-        .map_err(|e| StoreError::io("opening the datanode", std::io::Error::other(e)))??;
+        .map_err(|e| StoreError::io("opening the datanode", io::Error::other(e)))??;
     let bind = |source| ServeError::Bind { address, source };
     let listener = TcpListener::bind(address).await.map_err(bind)?;
     let bound = listener.local_addr().map_err(bind)?;
@@ -236,7 +310,7 @@ fn identity(media: &Media, dir: &Path) -> Result<Uuid, OpenError> {
             media.sync_dir(dir).map_err(OpenError::io(dir))?;
             Uuid::parse_str(text.trim()).map_err(|_| bad("the identity is not a UUID"))
         }
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {
             if dir.join(CONTAINERS).exists() {
                 return Err(bad("the folder holds blocks but its identity is missing"));
             }

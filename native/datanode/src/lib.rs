@@ -12,4 +12,5 @@ pub mod store;
 pub use datanode::{Datanode, DatanodeInfo, ServeError, serve};
 pub use service::DatanodeService;
 pub use service::limits::{MAX_MESSAGE_LEN, MAX_READ_BLOCKS_REPLY};
+pub use service::line::Lines;
 pub use store::{BlockId, FatalHook, OpenError, Store, StoreError, StoreOptions};

@@ -18,6 +18,7 @@
 //! `max_encoding_message_size` on `OzoneManagerServiceClient`, `XceiverClientProtocolServiceClient` and their servers.
 
 pub mod checksum;
+pub mod framed;
 pub mod hrpc;
 pub mod invocation;
 

@@ -2,9 +2,11 @@
 //!
 //! A datanode is known by id and address. What its answers mean for a file is decided by readers and writers.
 
+mod line;
 mod pipe;
 mod stream;
 
+pub(crate) use line::{SMALL, exchange};
 pub(crate) use pipe::{Pipe, Reply};
 
 use std::collections::HashMap;
@@ -77,7 +79,7 @@ impl DnError {
 /// All datanodes that this client has met.
 #[derive(Debug)]
 pub(crate) struct Datanodes {
-    nodes: Mutex<HashMap<(String, String), Arc<Datanode>>>,
+    nodes: Mutex<HashMap<(String, String, bool), Arc<Datanode>>>,
     connections: usize,
     connect_timeout: Duration,
     request_timeout: Duration,
@@ -90,7 +92,10 @@ pub(crate) struct Datanode {
     address: String,
     channels: Vec<Channel>,
     next: AtomicUsize,
+    connect_timeout: Duration,
     timeout: Duration,
+    /// For one that advertises them.
+    lines: Option<line::Lines>,
 }
 
 /// A block as a datanode is asked about it.
@@ -142,17 +147,17 @@ impl Datanodes {
     fn node(&self, details: &DatanodeDetailsProto) -> Result<Arc<Datanode>> {
         let id = datanode_id(details);
         let address = address(details)?;
-        let key = (id, address);
+        let key = (id, address, details.framed());
         let mut nodes = self.nodes.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(node) = nodes.get(&key) {
             return Ok(Arc::clone(node));
         }
-        let node = Arc::new(self.make(&key.0, &key.1)?);
+        let node = Arc::new(self.make(&key.0, &key.1, key.2)?);
         nodes.insert(key, Arc::clone(&node));
         Ok(node)
     }
 
-    fn make(&self, id: &str, address: &str) -> Result<Datanode> {
+    fn make(&self, id: &str, address: &str, framed: bool) -> Result<Datanode> {
         let endpoint = Endpoint::from_shared(format!("http://{address}"))
             .map_err(|e| Error::new(ErrorKind::Protocol, format!("datanode {address}: {e}")))?
             .connect_timeout(self.connect_timeout)
@@ -168,7 +173,9 @@ impl Datanodes {
                 .map(|_| endpoint.connect_lazy())
                 .collect(),
             next: AtomicUsize::new(0),
+            connect_timeout: self.connect_timeout,
             timeout: self.request_timeout,
+            lines: framed.then(line::Lines::default),
         })
     }
 }
@@ -191,6 +198,11 @@ impl Datanode {
                 .max_decoding_message_size(MAX_MESSAGE)
                 .max_encoding_message_size(MAX_MESSAGE),
         )
+    }
+
+    /// Whether small requests have a shorter way than gRPC.
+    pub(crate) fn has_lines(&self) -> bool {
+        self.lines.is_some()
     }
 
     /// A request about a block, its payload unset.

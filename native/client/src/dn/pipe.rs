@@ -43,10 +43,6 @@ impl Pipe {
         })
     }
 
-    pub(crate) fn node(&self) -> &Arc<Datanode> {
-        &self.node
-    }
-
     /// Sends a request without waiting.
     pub(crate) fn send(&self, request: ContainerCommandRequestProto) -> oneshot::Receiver<Reply> {
         let (reply, receiver) = oneshot::channel();

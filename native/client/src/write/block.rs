@@ -4,6 +4,8 @@
 //! answered by every datanode; what is behind that, the writer keeps.
 
 use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use append_wire::checksum;
@@ -18,11 +20,14 @@ use tokio::sync::oneshot;
 
 use super::session::Location;
 use crate::Result;
-use crate::dn::{BlockAddress, Datanodes, DnError, Pipe, Reply};
+use crate::dn::{BlockAddress, Datanode, Datanodes, DnError, Pipe, Reply, SMALL, exchange};
 use crate::error::{Error, ErrorKind};
 
 /// Says in a commit that its list begins at the first chunk that is new.
 const INCREMENTAL: &str = "incremental";
+
+/// Chunks in a commit that is small.
+const FEW_CHUNKS: usize = 64;
 
 /// Names in a commit where in the file the block begins.
 const APPEND_START: &str = "appendStart";
@@ -67,10 +72,57 @@ impl Failure {
     }
 }
 
+/// A datanode of the block.
+#[derive(Debug)]
+struct Member {
+    node: Arc<Datanode>,
+    /// Made with the first request that is not small.
+    pipe: Option<Pipe>,
+}
+
+impl Member {
+    fn send(&mut self, request: ContainerCommandRequestProto, small: bool) -> Awaited {
+        if small {
+            let exchange = exchange(Arc::clone(&self.node), request);
+            return Awaited::Exchange(Box::pin(exchange));
+        }
+        let pipe = match self.pipe.take() {
+            Some(pipe) => Ok(pipe),
+            None => Pipe::open(Arc::clone(&self.node)),
+        };
+        match pipe {
+            Ok(pipe) => Awaited::Piped(self.pipe.insert(pipe).send(request)),
+            Err(error) => {
+                let (reply, receiver) = oneshot::channel();
+                let _ = reply.send(Err(DnError::Unreachable {
+                    node: self.node.id().to_owned(),
+                    why: error.to_string(),
+                }));
+                Awaited::Piped(receiver)
+            }
+        }
+    }
+}
+
+/// An answer that will come.
+enum Awaited {
+    Piped(oneshot::Receiver<Reply>),
+    Exchange(Pin<Box<dyn Future<Output = Reply> + Send>>),
+}
+
+impl std::fmt::Debug for Awaited {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Awaited::Piped(_) => "Piped",
+            Awaited::Exchange(_) => "Exchange",
+        })
+    }
+}
+
 #[derive(Debug)]
 struct Pending {
-    /// By pipe; those that answered are gone.
-    replies: Vec<(usize, oneshot::Receiver<Reply>)>,
+    /// By member; those that answered are gone.
+    replies: Vec<(usize, Awaited)>,
     /// The length that a commit in the request names.
     commit: Option<u64>,
 }
@@ -92,7 +144,7 @@ pub(super) struct BlockWriter {
     /// Chunks that the next commit names.
     chunks: Vec<ChunkInfo>,
     chunk_number: u64,
-    pipes: Vec<Pipe>,
+    members: Vec<Member>,
     pending: VecDeque<Pending>,
 }
 
@@ -125,7 +177,7 @@ impl BlockWriter {
             bcsid: address.bcsid,
             chunks: Vec::new(),
             chunk_number: 0,
-            pipes: Vec::new(),
+            members: Vec::new(),
             pending: VecDeque::new(),
             address,
         };
@@ -135,7 +187,10 @@ impl BlockWriter {
 
     fn connect(&mut self, datanodes: &Datanodes) -> Result<()> {
         let members = datanodes.members(&self.address.pipeline)?;
-        self.pipes = members.into_iter().map(Pipe::open).collect::<Result<_>>()?;
+        self.members = members
+            .into_iter()
+            .map(|node| Member { node, pipe: None })
+            .collect();
         Ok(())
     }
 
@@ -195,7 +250,8 @@ impl BlockWriter {
         self.sent += length;
         let block = commit.then(|| self.commit_request(last));
         let id = self.block_id();
-        self.dispatch(block.is_some(), |request| {
+        let small = commit && data.len() <= SMALL;
+        self.dispatch(block.is_some(), small, |request| {
             request.cmd_type = Type::WriteChunk.into();
             request.write_chunk = Some(Box::new(WriteChunkRequestProto {
                 block_id: id,
@@ -211,7 +267,8 @@ impl BlockWriter {
     /// Commits everything sent so far.
     pub(super) fn commit(&mut self, last: bool) {
         let block = self.commit_request(last);
-        self.dispatch(true, |request| {
+        let small = block.block_data.chunks.len() <= FEW_CHUNKS;
+        self.dispatch(true, small, |request| {
             request.cmd_type = Type::PutBlock.into();
             request.put_block = Some(Box::new(block.clone()));
         });
@@ -252,12 +309,20 @@ impl BlockWriter {
         }
     }
 
-    fn dispatch(&mut self, commits: bool, fill: impl Fn(&mut ContainerCommandRequestProto)) {
-        let mut replies = Vec::with_capacity(self.pipes.len());
-        for (index, pipe) in self.pipes.iter().enumerate() {
-            let mut request = pipe.node().request(Type::UnsetCommand, &self.address);
+    fn dispatch(
+        &mut self,
+        commits: bool,
+        small: bool,
+        fill: impl Fn(&mut ContainerCommandRequestProto),
+    ) {
+        // Whatever is under way keeps its order by being in one pipe.
+        let small = small && self.pending.is_empty();
+        let mut replies = Vec::with_capacity(self.members.len());
+        for (index, member) in self.members.iter_mut().enumerate() {
+            let mut request = member.node.request(Type::UnsetCommand, &self.address);
             fill(&mut request);
-            replies.push((index, pipe.send(request)));
+            let small = small && member.node.has_lines();
+            replies.push((index, member.send(request, small)));
         }
         if commits {
             self.asked = self.sent;
@@ -273,14 +338,19 @@ impl BlockWriter {
         let Some(front) = self.pending.front_mut() else {
             return Ok(());
         };
-        while let Some((pipe, reply)) = front.replies.last_mut() {
-            let node = self.pipes.get(*pipe).map(Pipe::node);
+        while let Some((member, reply)) = front.replies.last_mut() {
+            let node = self.members.get(*member).map(|member| &member.node);
             let id = node.map(|node| node.id().to_owned()).unwrap_or_default();
             let failed = |why: &str| DnError::Unreachable {
                 node: id.clone(),
                 why: why.to_owned(),
             };
-            let answer = match tokio::time::timeout(self.rules.timeout, reply).await {
+            let reply = match reply {
+                Awaited::Piped(reply) => tokio::time::timeout(self.rules.timeout, reply).await,
+                // It ends in time by itself.
+                Awaited::Exchange(reply) => Ok(Ok(reply.await)),
+            };
+            let answer = match reply {
                 Ok(Ok(Ok(answer))) => answer,
                 Ok(Ok(Err(error))) => return Err(Failure { node: id, error }),
                 Ok(Err(_)) => {

@@ -25,6 +25,13 @@ pub(super) const MAX_ECHO_SLEEP: Duration = Duration::from_secs(10);
 pub(super) const ANSWERS_WAITING: usize = 8;
 /// How long an answer may wait for a client that does not take it; then its stream ends.
 pub(super) const SLOW_CLIENT: Duration = Duration::from_secs(120);
+/// Lines at once; one more is closed before it is greeted.
+pub(crate) const LINES: usize = 64;
+/// Time for the hello of a line, and for a frame from its first byte to its last.
+pub(super) const LINE_HELLO: Duration = Duration::from_secs(10);
+pub(super) const LINE_FRAME: Duration = Duration::from_secs(60);
+/// How long a line may rest between two requests. Our client gives one up much sooner.
+pub(super) const LINE_IDLE: Duration = Duration::from_secs(60);
 /// Disk operations at a time, over all streams.
 pub(super) const DISK_OPERATIONS: usize = 32;
 /// Bytes of data in answers that no client has taken yet, over all streams, in KiB.

@@ -21,6 +21,7 @@ use convert::Refusal;
 
 mod convert;
 pub(crate) mod limits;
+pub(crate) mod line;
 mod requests;
 mod stream;
 #[cfg(test)]

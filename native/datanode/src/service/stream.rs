@@ -144,7 +144,7 @@ async fn push(
     queue.send(Next::Answer(waiting)).await.is_ok()
 }
 
-fn head_of(request: &Request) -> Request {
+pub(super) fn head_of(request: &Request) -> Request {
     Request {
         cmd_type: request.cmd_type,
         trace_id: request.trace_id.clone(),
@@ -154,7 +154,7 @@ fn head_of(request: &Request) -> Request {
     }
 }
 
-fn writes(kind: dn::Type) -> bool {
+pub(super) fn writes(kind: dn::Type) -> bool {
     matches!(
         kind,
         dn::Type::WriteChunk | dn::Type::PutBlock | dn::Type::PutSmallFile
@@ -162,7 +162,7 @@ fn writes(kind: dn::Type) -> bool {
 }
 
 /// A client that believes to speak to another datanode must not take "no such block" from us.
-fn addressed_to_us(shared: &Shared, request: &Request) -> Result<(), Refusal> {
+pub(super) fn addressed_to_us(shared: &Shared, request: &Request) -> Result<(), Refusal> {
     let uuid = &request.datanode_uuid;
     if !uuid.is_empty() && !uuid.eq_ignore_ascii_case(&shared.uuid) {
         return Err(Refusal::new(
@@ -351,7 +351,11 @@ async fn write_answers(
     }
 }
 
-async fn settle(shared: &Shared, head: &Request, answer: Result<Answer, Refusal>) -> Response {
+pub(super) async fn settle(
+    shared: &Shared,
+    head: &Request,
+    answer: Result<Answer, Refusal>,
+) -> Response {
     match answer {
         Ok(Answer {
             response,
@@ -368,7 +372,7 @@ async fn settle(shared: &Shared, head: &Request, answer: Result<Answer, Refusal>
     }
 }
 
-fn count(response: &Response, began: Instant) {
+pub(super) fn count(response: &Response, began: Instant) {
     let kind = dn::Type::try_from(response.cmd_type).map_or("unknown", |k| k.as_str_name());
     let result = dn::Result::try_from(response.result).map_or("unknown", |r| r.as_str_name());
     metrics::counter!("datanode_requests_total", "type" => kind, "result" => result).increment(1);

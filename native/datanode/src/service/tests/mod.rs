@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod blocks;
+mod lines;
 mod process;
 
 use std::path::Path;
