@@ -7,7 +7,7 @@ PROFILE ?= ci
 export PROFILE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test nightly check contract contract-only matrix bench
+.PHONY: help setup build demo test nightly model random mutants check contract contract-only matrix bench
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -31,6 +31,15 @@ test: ## everything that CI runs
 
 nightly: ## every long form: hours; STEPS='power crash' for some of them
 	scripts/nightly $(STEPS)
+
+model: ## every history of small worlds against the rules; MINUTES=30
+	MINUTES=$(MINUTES) scripts/model model
+
+random: ## random histories from a seed; SEED=… STEPS=…
+	SEED=$(SEED) STEPS=$(STEPS) scripts/model random
+
+mutants: ## leave out every guard of the rules in turn; each must be missed
+	scripts/model mutants
 
 contract: build contract-only ## Hadoop's own contract suites against our server, one table
 

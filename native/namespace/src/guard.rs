@@ -186,6 +186,8 @@ mod named {
         RenewFenced,
         /// Renew: a session that is over cannot renew.
         RenewInvalidated,
+        /// Renew: the committed file names the session as its owner.
+        RenewOwned,
     }
 
     thread_local! {

@@ -78,7 +78,7 @@ fn refusal(ctx: &Context<'_, '_>, handle: &Handle) -> Ruled<Option<RefusalKind>>
     let owned = table::file(ctx.txn, &Place::from(open.place))?.is_some_and(|file| {
         file.append_owner == Some(handle.session) && file.object_id == handle.file
     });
-    Ok((!owned).then_some(RefusalKind::Invalidated))
+    Ok(guard!(RenewOwned, !owned).then_some(RefusalKind::Invalidated))
 }
 
 #[cfg(test)]

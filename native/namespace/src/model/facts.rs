@@ -284,6 +284,16 @@ impl Facts {
             .map(|(id, _)| *id)
     }
 
+    /// The path at which a session stands, if it can be reached.
+    pub(crate) fn path_of(&self, row: &OpenRow) -> Option<String> {
+        let (parent, name) = (row.place.parent, &row.place.name);
+        if parent == 0 || parent == self.bucket {
+            return Some(name.clone());
+        }
+        let (above, _) = self.dirs.iter().find(|(_, id)| **id == parent)?;
+        Some(format!("{above}/{name}"))
+    }
+
     /// The parent's identity and the name below it, as the rows keep them.
     pub(crate) fn place(&self, path: &str, layout: Layout) -> Option<(u64, String)> {
         if layout != Layout::FileSystemOptimized {

@@ -2,8 +2,8 @@
 
 use super::actions::{Scope, Seen};
 use super::facts::{Facts, SeenFile, SeenSession, Unit};
-use super::state::{HARD, SOFT, STEP_MS, State};
-use crate::command::{Command, CreateMode, Handle, Publish, PublishKind, Request, Target};
+use super::state::{HARD, RETENTION, SOFT, STEP_MS, State};
+use crate::command::{Command, CreateMode, Handle, Layout, Publish, PublishKind, Request, Target};
 use crate::key;
 use crate::record::{DedupeRow, MarkRow};
 use crate::reply::{Answer, Decided, Phase, RefusalKind};
@@ -61,10 +61,12 @@ pub(crate) fn expect(state: &State, request: &Request, scope: &Scope) -> Expect 
             Some(file) if !overwritable(facts, file) => Expect::Refuse,
             _ => Expect::Open,
         },
-        Some(Command::AllocateBlock(allocate)) => writes(facts, &allocate.target, Phase::Active),
+        Some(Command::AllocateBlock(allocate)) => {
+            writes(facts, &allocate.target, Phase::Active, scope)
+        }
         Some(Command::Publish(publish)) => match publish.kind() {
-            PublishKind::Recovery => writes(facts, &publish.target, Phase::Recovering),
-            PublishKind::Hsync | PublishKind::Close => commits(facts, publish),
+            PublishKind::Recovery => writes(facts, &publish.target, Phase::Recovering, scope),
+            PublishKind::Hsync | PublishKind::Close => commits(facts, publish, scope),
         },
         Some(Command::StartRecovery(start)) => {
             let Some(file) = facts.at(&start.path.key) else {
@@ -80,6 +82,26 @@ pub(crate) fn expect(state: &State, request: &Request, scope: &Scope) -> Expect 
                 == request.invocation.as_ref().map(|call| &call.client);
             let since = last_heard(session);
             must(session.phase() == Phase::Recovering || own || age(since) >= SOFT)
+        }
+        Some(Command::Rename(rename)) if scope.layout == Layout::FileSystemOptimized => {
+            // An ordinary writer that has hsynced keeps its file where it is.
+            let held = facts.at(&rename.from.key).is_some_and(|file| {
+                file.row.hsync_session.is_some() && file.row.append_owner.is_none()
+            });
+            if held && rename.from.key != rename.to {
+                Expect::Refuse
+            } else {
+                Expect::Open
+            }
+        }
+        Some(Command::Delete(delete)) if !delete.recursive => {
+            let inside = format!("{}/", delete.path.key);
+            let mut below = facts.paths.keys().chain(facts.dirs.keys());
+            if below.any(|path| path.starts_with(&inside)) {
+                Expect::Refuse
+            } else {
+                Expect::Open
+            }
         }
         _ => Expect::Open,
     }
@@ -106,7 +128,7 @@ fn overwritable(facts: &Facts, file: &SeenFile) -> bool {
 }
 
 /// The guard of allocation, publication and recovery.
-fn writes(facts: &Facts, target: &Target, phase: Phase) -> Expect {
+fn writes(facts: &Facts, target: &Target, phase: Phase, scope: &Scope) -> Expect {
     let id = target
         .handle
         .map_or(target.session, |handle| handle.session);
@@ -115,6 +137,14 @@ fn writes(facts: &Facts, target: &Target, phase: Phase) -> Expect {
     };
     if session.phase() != phase {
         return Expect::Refuse;
+    }
+    // Without a handle the path must be where the writer stands.
+    if let (None, Some(path)) = (target.handle, &target.path) {
+        let place = &session.row.place;
+        let stands = (place.parent, place.name.clone());
+        if session.is_append() || facts.place(&path.key, scope.layout) != Some(stands) {
+            return Expect::Refuse;
+        }
     }
     match target.handle {
         Some(handle) if session.is_append() => must(
@@ -128,8 +158,8 @@ fn writes(facts: &Facts, target: &Target, phase: Phase) -> Expect {
     }
 }
 
-fn commits(facts: &Facts, publish: &Publish) -> Expect {
-    let expect = writes(facts, &publish.target, Phase::Active);
+fn commits(facts: &Facts, publish: &Publish, scope: &Scope) -> Expect {
+    let expect = writes(facts, &publish.target, Phase::Active, scope);
     let id = publish
         .target
         .handle
@@ -393,14 +423,15 @@ impl Change<'_> {
                 return Err(format!("I12: {op} moved {path} to {}", new.path));
             }
             if new.row.generation != old.row.generation {
-                let ordinary = publishes.is_some_and(|id| {
-                    self.before
-                        .sessions
-                        .get(&id)
-                        .is_some_and(|seen| !seen.is_append())
-                });
-                if !ordinary || old.row.append_owner.is_some() {
+                let writer = publishes
+                    .and_then(|id| self.before.sessions.get(&id))
+                    .and_then(|seen| seen.row.ordinary.as_ref());
+                if writer.is_none() || old.row.append_owner.is_some() {
                     return Err(format!("I3: {op} replaced the content of {path}"));
+                }
+                // An overwrite keeps the identity that it saw when it opened, and no other.
+                if writer.is_some_and(|writer| writer.target != Some(*id)) {
+                    return Err(format!("I12: {op} took the identity of {path}"));
                 }
                 continue;
             }
@@ -452,6 +483,12 @@ impl Change<'_> {
                     "{op} brought session {id} from {:?} to {now:?}",
                     old.phase()
                 ));
+            }
+            if let (None, Some(ended)) = (new, old.row.ended) {
+                let age = self.lease_ms.saturating_sub(ended.lease_ms) / STEP_MS;
+                if age < RETENTION {
+                    return Err(format!("{op} forgot how session {id} ended"));
+                }
             }
             let Some(new) = new else { continue };
             if new.row.append != old.row.append || new.row.file != old.row.file {

@@ -5,7 +5,7 @@ use super::facts::SeenFile;
 use super::oracle::Violation;
 use super::state::{Piece, State, submitted};
 use crate::command::{
-    AllocateBlock, Command, CreateMode, Delete, Handle, Invocation, Publish, PublishKind,
+    AllocateBlock, Cleanup, Command, CreateMode, Delete, Handle, Invocation, Publish, PublishKind,
     RenewLeases, Request, StartRecovery, Target,
 };
 use crate::reply::{Answer, Phase};
@@ -66,7 +66,35 @@ impl State {
                 return Err(format!("I5: {what} was refused and changed rows"));
             }
         }
+        self.harmless()?;
         self.identities()
+    }
+
+    /// A cleanup that names other files than its sessions write, and a call of nobody.
+    fn harmless(&self) -> Result<(), Violation> {
+        let sessions = self.facts.sessions.iter().map(|(id, session)| Handle {
+            file: session.row.file + 1,
+            ..session.row.handle(*id)
+        });
+        let mut copy = self.clone();
+        let request = Request {
+            user: "om".into(),
+            command: Some(Command::Cleanup(Cleanup {
+                sessions: sessions.collect(),
+            })),
+            ..Request::default()
+        };
+        if copy.deliver(Some(&request))?.touched {
+            return Err("a cleanup of other files changed rows".into());
+        }
+        let nobody = Request {
+            user: String::new(),
+            ..copy.call(0, mkdir("nobody"))
+        };
+        if copy.deliver(Some(&nobody))?.outcome.is_ok() {
+            return Err("I5: a call of nobody was accepted".into());
+        }
+        Ok(())
     }
 
     /// An identity of a call belongs to one command of one user.
@@ -95,13 +123,6 @@ impl State {
                     ..(**request).clone()
                 },
             ),
-            (
-                "a call without a user",
-                Request {
-                    user: String::new(),
-                    ..(**request).clone()
-                },
-            ),
         ];
         for (what, request) in others {
             let mut copy = self.clone();
@@ -118,6 +139,12 @@ impl State {
         let mut add = |what, command| found.push(Probe { what, command });
         let facts = &self.facts;
         let limits = table::limits(&self.rows).unwrap_or_default();
+        for path in facts.paths.keys() {
+            add(
+                "an exclusive create of a name that is there",
+                append(path, CreateMode::MustBeNew),
+            );
+        }
         for (id, session) in &facts.sessions {
             let handle = session.row.handle(*id);
             let other = Handle {
@@ -138,6 +165,22 @@ impl State {
                 }),
             );
             if !session.is_append() {
+                if session.phase() == Phase::Active
+                    && let Some(at) = facts.path_of(&session.row)
+                {
+                    add(
+                        "a recovery of an ordinary writer that is not fenced",
+                        Command::Publish(Publish {
+                            target: Target {
+                                handle: None,
+                                path: Some(path(&at)),
+                                session: *id,
+                            },
+                            kind: PublishKind::Recovery as i32,
+                            ..Publish::default()
+                        }),
+                    );
+                }
                 continue;
             }
             let size = session
@@ -186,7 +229,7 @@ impl State {
                     "renewals above the bound",
                     Command::RenewLeases(RenewLeases {
                         sessions: vec![
-                            other;
+                            handle;
                             usize::try_from(limits.max_renew_batch).unwrap_or(0) + 1
                         ],
                     }),
@@ -288,6 +331,15 @@ impl State {
         }
         if let Some((last, length)) = suffix.last() {
             let shorter = size - length;
+            if let (true, Some(spare)) = (*length > 1, spare.first()) {
+                let mut blocks = suffix.clone();
+                blocks[suffix.len() - 1] = (*last, length - 1);
+                blocks.push((*spare, 2));
+                add(
+                    "a published block made shorter, and another behind it",
+                    publish(handle, kind, size + 1, &blocks),
+                );
+            }
             if *length > 1 {
                 let mut blocks = suffix.clone();
                 blocks[suffix.len() - 1] = (*last, 1);
@@ -322,10 +374,6 @@ impl State {
                 append_only: false,
                 force: false,
             }),
-        );
-        add(
-            "an exclusive create of a name that is there",
-            append(&file.path, CreateMode::MustBeNew),
         );
         if session
             .row

@@ -16,6 +16,8 @@ pub(crate) struct Report {
     pub(crate) states: usize,
     pub(crate) transitions: u64,
     pub(crate) depth: usize,
+    /// Steps of the longest histories that were all taken.
+    pub(crate) complete: usize,
     /// Every state of the scope was seen.
     pub(crate) whole: bool,
     pub(crate) seconds: f64,
@@ -33,7 +35,11 @@ impl Report {
             self.transitions,
             self.depth,
             self.seconds,
-            if self.whole { "the whole space" } else { "cut" },
+            if self.whole {
+                "the whole space".to_owned()
+            } else {
+                format!("cut: all histories of {} steps, some longer", self.complete)
+            },
         );
         if let Some((why, steps)) = &self.violation {
             let _ = write!(line, "\nviolation: {why}");
@@ -95,6 +101,7 @@ pub(crate) fn explore(scope: &Scope, seen: &mut Seen, time: Duration) -> Report 
             }
         }
         level = next;
+        report.complete = report.depth;
     }
     report.whole = level.is_empty() && report.violation.is_none();
     report.states = known.len();
