@@ -252,10 +252,13 @@ impl Direct {
                 )));
             }
             let (socket, received) = (&self.socket, &mut self.received);
-            let mut bytes = [0; READ];
             let read = std::future::poll_fn(|cx| {
                 watch.poll_io(cx, socket, Way::In, deadline, |mut socket| {
-                    socket.read(&mut bytes)
+                    // Here and not outside, where it would make every future that calls this one as large.
+                    let mut bytes = [0; READ];
+                    let read = socket.read(&mut bytes)?;
+                    received.extend_from_slice(bytes.get(..read).unwrap_or_default());
+                    Ok(read)
                 })
             })
             .await;
@@ -265,7 +268,7 @@ impl Direct {
                         "the server closed the connection".to_owned(),
                     ));
                 }
-                Ok(read) => received.extend_from_slice(bytes.get(..read).unwrap_or_default()),
+                Ok(_) => {}
                 Err(e) if e.kind() == io::ErrorKind::TimedOut => {
                     return Err(CallError::Lost("no answer in time".to_owned()));
                 }

@@ -73,7 +73,7 @@ impl<'a> Locator<'a> {
     }
 
     /// Blocks that a helper must settle, each as long as it is published.
-    pub(super) fn to_settle(
+    pub(super) fn suffix(
         &mut self,
         blocks: &[SuffixBlock],
     ) -> Result<Vec<KeyLocation>, Failure> {

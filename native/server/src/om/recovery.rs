@@ -105,7 +105,7 @@ impl Om {
     }
 
     fn to_settle(&self, rows: &dyn Rows, found: &RecoveryView) -> Result<KeyInfo, Failure> {
-        let blocks = Locator::new(&*self.engine, rows).to_settle(&found.blocks)?;
+        let blocks = Locator::new(&*self.engine, rows).suffix(&found.blocks)?;
         Ok(render::file_info(&found.file, Some(blocks)))
     }
 
