@@ -180,8 +180,8 @@ impl OmClient {
         deadline: Instant,
     ) -> Result<OmResponse> {
         let deadline = deadline.min(Instant::now() + self.call_timeout);
-        self.drive(request, effect, deadline, Patience::UntilDeadline)
-            .await
+        // Boxed, as all that waits for a call would else be as large as a request several times over.
+        Box::pin(self.drive(request, effect, deadline, Patience::UntilDeadline)).await
     }
 
     /// Makes a change whose outcome must be known: when its answer was lost, it is asked for again, under the same identity, for as
@@ -195,8 +195,7 @@ impl OmClient {
         } else {
             Patience::UntilDeadline
         };
-        self.drive(request, Effect::Change, now + self.call_timeout, patience)
-            .await
+        Box::pin(self.drive(request, Effect::Change, now + self.call_timeout, patience)).await
     }
 
     async fn drive(

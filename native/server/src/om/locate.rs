@@ -73,10 +73,7 @@ impl<'a> Locator<'a> {
     }
 
     /// Blocks that a helper must settle, each as long as it is published.
-    pub(super) fn suffix(
-        &mut self,
-        blocks: &[SuffixBlock],
-    ) -> Result<Vec<KeyLocation>, Failure> {
+    pub(super) fn suffix(&mut self, blocks: &[SuffixBlock]) -> Result<Vec<KeyLocation>, Failure> {
         blocks
             .iter()
             .map(|block| {

@@ -323,6 +323,7 @@ async fn blocks_are_allocated_one_by_one_and_shown_by_ranges() {
         max_blocks: Some(2),
         file_object_id: reply.file_object_id,
         content_generation: reply.content_generation,
+        pipelines_once: None,
     };
     let mut blocks = first.key_info.unwrap().key_location_list[0]
         .key_locations

@@ -59,7 +59,7 @@ impl Peer {
         self.answer()
     }
 
-    fn is_closed(mut self) -> bool {
+    fn ends(mut self) -> bool {
         !matches!(self.0.read(&mut [0]), Ok(1..))
     }
 }
@@ -177,12 +177,12 @@ async fn garbage_truncated_and_large_frames_close_their_line_only() {
         ] {
             let mut peer = Peer::open(port);
             peer.0.write_all(bad).unwrap();
-            assert!(peer.is_closed(), "{bad:?}");
+            assert!(peer.ends(), "{bad:?}");
         }
         for hello in [&b"blocks\0\x02"[..], b"bad", b"blockage"] {
             let mut peer = Peer::connect(port);
             peer.0.write_all(hello).unwrap();
-            assert!(peer.is_closed(), "{hello:?}");
+            assert!(peer.ends(), "{hello:?}");
         }
         // Truncated: the peer is gone within a frame.
         let mut peer = Peer::open(port);
@@ -190,7 +190,7 @@ async fn garbage_truncated_and_large_frames_close_their_line_only() {
         write_frame(&whole(7, &[7; 1000]), &mut out).unwrap();
         peer.0.write_all(&out[..out.len() / 2]).unwrap();
         peer.0.shutdown(std::net::Shutdown::Write).unwrap();
-        assert!(peer.is_closed());
+        assert!(peer.ends());
         assert_eq!(other.call(&whole(8, b"x")).result(), dn::Result::Success);
     })
     .await;
@@ -226,7 +226,7 @@ async fn a_line_too_many_is_closed_before_it_is_greeted_and_places_come_back() {
         let lines: Vec<_> = (0..LINES).map(|_| Peer::open(port)).collect();
         let mut late = Peer::connect(port);
         late.0.write_all(&HELLO).unwrap();
-        assert!(late.is_closed());
+        assert!(late.ends());
         drop(lines);
         loop {
             let mut peer = Peer::connect(port);
@@ -254,5 +254,5 @@ async fn stopping_ends_the_lines_at_rest() {
     })
     .await;
     running.stop().await;
-    assert!(blocking(move || peer.is_closed()).await);
+    assert!(blocking(move || peer.ends()).await);
 }
