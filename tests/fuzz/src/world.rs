@@ -299,6 +299,7 @@ impl World {
             stamp: Stamp {
                 lease_ms: 1_000 + self.sequence,
                 wall_ms: 1_000_000 + self.sequence,
+                rules: append_namespace::command::RULES,
             },
             requests: vec![Request {
                 user: "fuzz".into(),

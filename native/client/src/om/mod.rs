@@ -135,9 +135,8 @@ impl OmClient {
         let mut request = om.request(Type::ServiceList);
         request.service_list_request = Some(Box::new(ServiceListRequest {}));
         let deadline = Instant::now() + settings.connect_timeout;
-        let response = om
-            .drive(request, Effect::Read, deadline, Patience::OneRound)
-            .await?;
+        let response =
+            Box::pin(om.drive(request, Effect::Read, deadline, Patience::OneRound)).await?;
         om.features = features(&response);
         Ok(om)
     }
