@@ -17,7 +17,7 @@ const ENVELOPES: [&str; 4] = [
 fn main() -> Result<(), Box<dyn Error>> {
     let proto = Path::new("proto");
     println!("cargo::rerun-if-changed=proto");
-    let files = ["ipc.proto", "om.proto", "datanode.proto"];
+    let files = ["ipc.proto", "om.proto", "datanode.proto", "peer.proto"];
     let descriptors = protox::compile(files.map(|name| proto.join(name)), [proto])?;
 
     let mut builder = tonic_prost_build::configure()

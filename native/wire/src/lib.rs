@@ -35,6 +35,8 @@ mod generated {
     include!(concat!(env!("OUT_DIR"), "/wire.rs"));
 }
 
+/// `append.peer`: what the metadata servers of one group say to each other; this project's own.
+pub use generated::append::peer;
 /// `hadoop.common`: headers of Hadoop's RPC and its security token.
 pub use generated::hadoop::common;
 /// `hadoop.hdds`: what the OM's and the datanodes' messages share, such as block ids and pipelines.

@@ -4,9 +4,10 @@ use super::CheckpointFailure;
 use crate::files::{self, DurableFile, sync_dir};
 use crate::store::checkpoint::{self, CheckpointError, Summary};
 use crate::store::{Applied, Mark};
-use append_namespace::rows::Change;
+use append_namespace::rows::{Change, Keyspace};
+use bytes::Bytes;
 use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Write};
+use std::io::{self, BufReader, BufWriter, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -77,6 +78,42 @@ impl Checkpoints {
             dir: dir.to_owned(),
             stored,
         })
+    }
+
+    /// The file of the newest one.
+    pub(crate) fn newest_path(&self) -> Option<PathBuf> {
+        self.stored.last().map(|stored| stored.path.clone())
+    }
+
+    /// Keeps the checkpoint at `path`, which was read back whole, as the only one: the log that the others need is not there.
+    pub(crate) fn adopt(&mut self, path: &Path, index: u64) -> Result<(), CheckpointFailure> {
+        let kept = self.dir.join(format!("{index:020}.checkpoint"));
+        let aside = self.dir.join("incoming.new");
+        let path = if path.parent() == Some(self.dir.as_path()) {
+            path
+        } else {
+            let mut from = File::open(path).map_err(failed("opening", path))?;
+            let mut to = DurableFile::create(&aside).map_err(failed("creating", &aside))?;
+            io::copy(&mut from, &mut to).map_err(failed("copying", path))?;
+            to.sync().map_err(failed("syncing", &aside))?;
+            aside.as_path()
+        };
+        if path != kept {
+            files::rename(path, &kept).map_err(failed("renaming", path))?;
+            sync_dir(&self.dir).map_err(failed("syncing", &self.dir))?;
+        }
+        for old in std::mem::take(&mut self.stored) {
+            if old.path != kept {
+                files::remove(&old.path).map_err(failed("removing", &old.path))?;
+            }
+        }
+        sync_dir(&self.dir).map_err(failed("syncing", &self.dir))?;
+        self.stored.push(Stored {
+            index,
+            path: kept,
+            verified: true,
+        });
+        Ok(())
     }
 
     /// Log index of the newest one.
@@ -215,6 +252,43 @@ fn write(applied: &Applied, path: &Path, stop: &AtomicBool) -> Result<Summary, C
         return Err(format(path)(CheckpointError::Damaged(detail)));
     }
     Ok(written)
+}
+
+/// Gives the rows of a checkpoint file to `sink`, wherever it lies.
+pub(crate) fn read_file(
+    path: &Path,
+    sink: impl FnMut(Vec<Change>) -> Result<(), String>,
+) -> Result<Summary, CheckpointFailure> {
+    load(path, sink)
+}
+
+/// Where a checkpoint stands, and one row of it, without reading what comes behind the row's keyspace. For one that was read whole before.
+pub(crate) fn peek(
+    path: &Path,
+    keyspace: Keyspace,
+    key: &[u8],
+) -> Result<(Mark, Option<Bytes>), CheckpointFailure> {
+    let file = File::open(path).map_err(failed("opening", path))?;
+    let mut found = None;
+    let mark = checkpoint::mark(&file).map_err(format(path))?;
+    let mut file = BufReader::with_capacity(BUFFER, file);
+    file.rewind().map_err(failed("reading", path))?;
+    let read = checkpoint::read(file, |changes| {
+        for change in changes {
+            if change.keyspace > keyspace {
+                return Err("enough".to_owned());
+            }
+            if change.keyspace == keyspace && change.key == key {
+                found = change.value;
+                return Err("enough".to_owned());
+            }
+        }
+        Ok(())
+    });
+    match read {
+        Ok(_) | Err(CheckpointError::Sink(_)) => Ok((mark, found)),
+        Err(error) => Err(format(path)(error)),
+    }
 }
 
 fn verify(path: &Path) -> Result<Summary, CheckpointFailure> {

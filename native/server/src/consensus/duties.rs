@@ -7,6 +7,19 @@ use std::time::{Duration, Instant};
 
 /// Runs until it is told to stop.
 pub(crate) fn run(shared: &Arc<Shared>) -> Result<(), String> {
+    run_with(shared, || {
+        shared
+            .checkpoint()
+            .map(|_| ())
+            .map_err(|error| error.to_string())
+    })
+}
+
+/// As [`run`], with another way to a checkpoint.
+pub(crate) fn run_with(
+    shared: &Arc<Shared>,
+    checkpoint: impl Fn() -> Result<(), String>,
+) -> Result<(), String> {
     let mut persisted_at = Instant::now();
     let mut failed_at: Option<Instant> = None;
     loop {
@@ -21,7 +34,7 @@ pub(crate) fn run(shared: &Arc<Shared>) -> Result<(), String> {
         }
         let may_retry = failed_at.is_none_or(|at| at.elapsed() >= shared.options.checkpoint_retry);
         if may_retry && shared.unexported.load(Ordering::Acquire) > checkpoint_threshold(shared) {
-            failed_at = shared.checkpoint().is_err().then(Instant::now);
+            failed_at = checkpoint().is_err().then(Instant::now);
         }
     }
 }

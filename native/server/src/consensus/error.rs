@@ -8,8 +8,14 @@ use std::io;
 use std::path::PathBuf;
 
 /// Why a proposal has no decided answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProposeError {
+    /// Another server leads. Nothing was proposed: the caller asks that one.
+    #[error("{0}")]
+    NotLeader(NotLeader),
+    /// This server leads, and has not applied yet what those before it decided. Nothing was proposed: the caller comes again.
+    #[error("the leader is not ready; come again")]
+    NotReady,
     /// The queue is full. Nothing was proposed: the caller may come again.
     #[error("too many commands wait; come again")]
     Busy,
@@ -30,6 +36,36 @@ pub enum ProposeError {
     /// The process stops while the command may or may not be in the log. Only a retry with the same invocation tells.
     #[error("the outcome of the command is not known")]
     OutcomeUnknown,
+}
+
+/// Who does not lead, and who does. Shown as Ozone says it, so that its clients and ours read it from the text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NotLeader {
+    /// The number of the server that was asked.
+    pub me: u64,
+    /// The leader, as far as it is known.
+    pub leader: Option<Leading>,
+}
+
+impl std::fmt::Display for NotLeader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "OM:om{} is not the leader. ", self.me)?;
+        match &self.leader {
+            Some(Leading { id, client }) => {
+                write!(f, "Suggested leader is OM:om{id}[{client}].")
+            }
+            None => write!(f, "Could not determine the leader node."),
+        }
+    }
+}
+
+/// The server that leads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Leading {
+    /// Its number in the group.
+    pub id: u64,
+    /// `host:port` that clients use.
+    pub client: String,
 }
 
 /// Why a data folder could not be opened. Nothing was changed but a torn end of the log that was cut and rows that were rebuilt.
@@ -64,6 +100,31 @@ pub enum OpenError {
         /// What is in it.
         name: String,
     },
+    /// The file that says what the server promised to its group is damaged. Without it the server could vote twice: it must be removed from
+    /// the group and admitted again with an empty folder.
+    #[error("{} is damaged: this server may not go on in its group", .0.display())]
+    Standing(PathBuf),
+    /// The folder belongs to a server of a group, and was opened as one that is alone.
+    #[error(
+        "{} belongs to server {id} of a group: start it with --id and --peers, or take it out of the group first", path.display()
+    )]
+    Grouped {
+        /// The folder.
+        path: PathBuf,
+        /// The server's number.
+        id: u64,
+    },
+    /// The folder belongs to a server that is alone, or to another server of a group.
+    #[error("{} {detail}", path.display())]
+    NotOfGroup {
+        /// The folder.
+        path: PathBuf,
+        /// What it is.
+        detail: String,
+    },
+    /// The group's library does not start.
+    #[error("the group: {0}")]
+    Group(String),
     /// The log is damaged or cannot be read.
     #[error(transparent)]
     Log(#[from] LogError),

@@ -6,15 +6,19 @@
 //! log/          segments
 //! checkpoints/  exported states
 //! rows/         the store; can be rebuilt from the two above
+//! rows-N/       the store, when it came from elsewhere for the Nth time
+//! group         what a server of a group may not forget
 //! rows.new/     a store that is being rebuilt
 //! rows.suspect  a row could not be read: rebuild at the next open
 //! ```
 
 use super::OpenError;
+use super::membership::{Standing, StandingFile};
 use crate::files::{self, DurableFile, create_dirs, sync_dir};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The version of the folder that this server writes.
 const FORMAT: &str = "libappend server data, version 1\n";
@@ -24,6 +28,8 @@ const FORMAT_FILE: &str = "FORMAT";
 #[derive(Debug)]
 pub(crate) struct Folder {
     root: PathBuf,
+    /// Which folder of rows is the one.
+    generation: AtomicU32,
     /// Holds the lock.
     _lock: File,
 }
@@ -59,13 +65,91 @@ impl Folder {
         }
         let folder = Folder {
             root: root.to_owned(),
+            generation: AtomicU32::new(0),
             _lock: lock,
         };
         folder.check_format()?;
         for dir in [folder.log(), folder.checkpoints()] {
             create_dirs(&dir).map_err(io("creating", &dir))?;
         }
+        if let Some(standing) = folder.standing().read()? {
+            folder.use_rows(standing.rows);
+        }
+        folder.remove_other_rows()?;
         Ok(folder)
+    }
+
+    /// What the server promised to its group.
+    pub(crate) fn standing(&self) -> StandingFile {
+        StandingFile::new(&self.root)
+    }
+
+    /// Refuses a folder of a group to a server that is alone: not all of its log is decided.
+    pub(crate) fn check_alone(&self) -> Result<(), OpenError> {
+        match self.standing().read()? {
+            None => Ok(()),
+            Some(Standing { id, .. }) => Err(OpenError::Grouped {
+                path: self.root.clone(),
+                id,
+            }),
+        }
+    }
+
+    /// Whether nothing was ever written to the log, and no checkpoint taken.
+    pub(crate) fn is_fresh(&self) -> Result<bool, OpenError> {
+        for dir in [self.log(), self.checkpoints()] {
+            if std::fs::read_dir(&dir)
+                .map_err(io("listing", &dir))?
+                .next()
+                .is_some()
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// From now on the rows are those of this generation.
+    pub(crate) fn use_rows(&self, generation: u32) {
+        self.generation.store(generation, Ordering::Release);
+    }
+
+    pub(crate) fn generation(&self) -> u32 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// An empty place for the rows of a generation that is to come.
+    pub(crate) fn place_rows(&self, generation: u32) -> Result<PathBuf, OpenError> {
+        let path = self.rows_of(generation);
+        remove_dir(&path)?;
+        Ok(path)
+    }
+
+    fn rows_of(&self, generation: u32) -> PathBuf {
+        match generation {
+            0 => self.root.join("rows"),
+            n => self.root.join(format!("rows-{n}")),
+        }
+    }
+
+    /// Rows of other generations are left over from a checkpoint that came from elsewhere, or from one that did not come to its end.
+    fn remove_other_rows(&self) -> Result<(), OpenError> {
+        let used = self.rows();
+        for entry in std::fs::read_dir(&self.root).map_err(io("listing", &self.root))? {
+            let path = entry.map_err(io("listing", &self.root))?.path();
+            let is_rows = path
+                .file_name()
+                .and_then(|name| name.to_str())
+                .is_some_and(|name| name == "rows" || name.starts_with("rows-"));
+            if is_rows && path != used {
+                remove_dir(&path)?;
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn log(&self) -> PathBuf {
@@ -77,7 +161,7 @@ impl Folder {
     }
 
     pub(crate) fn rows(&self) -> PathBuf {
-        self.root.join("rows")
+        self.rows_of(self.generation())
     }
 
     /// Says that the rows must be rebuilt at the next open. Best effort: the process is ending.

@@ -4,6 +4,7 @@
 //! is repaired and is no finding. May not propose anything.
 
 use super::checkpoints::Checkpoints;
+use super::entries::Decoded;
 use super::folder::Folder;
 use super::replayed::Replayed;
 use super::restore::{Restored, restore};
@@ -11,8 +12,6 @@ use super::{OpenError, Options};
 use crate::log::Log;
 use crate::store::{Store, View};
 use append_namespace::Machine;
-use append_namespace::command::Entry;
-use prost::Message;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -92,12 +91,16 @@ fn replay(
     };
     for record in log.reader(machine.position().index + 1) {
         let record = record?;
-        let entry = Entry::decode(record.payload).map_err(|error| OpenError::Entry {
-            index: record.index,
-            detail: error.to_string(),
-        })?;
+        let Decoded { entry, members } =
+            Decoded::read(&record).map_err(|error| OpenError::Entry {
+                index: record.index,
+                detail: error.to_string(),
+            })?;
         match machine.apply(&base, record.term, record.index, &entry) {
-            Ok(applied) => base.apply(applied.changes),
+            Ok(mut applied) => {
+                applied.changes.extend(members);
+                base.apply(applied.changes);
+            }
             Err(error) => {
                 findings.push(format!(
                     "I10: entry {} behind {name} cannot be applied: {error}",

@@ -4,12 +4,15 @@
 
 mod checkpoints;
 mod duties;
+mod entries;
 mod error;
 mod folder;
 mod inspect;
 mod local;
+mod membership;
 mod options;
 mod queue;
+mod raft;
 mod replayed;
 mod restore;
 mod rules;
@@ -23,9 +26,10 @@ mod threads;
 pub use crate::store::View;
 pub(crate) use inspect::{inspect, is_data_folder};
 
-pub use error::{CheckpointFailure, OpenError, ProposeError};
+pub use error::{CheckpointFailure, Leading, NotLeader, OpenError, ProposeError};
 pub use local::LocalConsensus;
 pub use options::{OnFatal, Options};
+pub use raft::{GroupConsensus, GroupError, GroupOptions, MemberView, grow, leave};
 
 use append_namespace::Position;
 use append_namespace::command::{Limits, Request};

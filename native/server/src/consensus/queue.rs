@@ -145,6 +145,11 @@ impl Queue {
         self.changed.notify_all();
     }
 
+    /// Waits for work until `deadline` and takes it.
+    pub(crate) fn take_by(&self, deadline: Instant) -> Work {
+        self.take(Some(deadline))
+    }
+
     /// Waits for work until `deadline`, for ever without one.
     pub(crate) fn take(&self, deadline: Option<Instant>) -> Work {
         let mut state = self.lock();

@@ -1,21 +1,31 @@
 //! From what a data folder holds to rows that stand where the log ends.
 
 use super::checkpoints::Checkpoints;
+use super::entries::Decoded;
 use super::folder::Folder;
 use super::rules::Rules;
 use super::{OpenError, Options};
 use crate::log::Log;
 use crate::store::{DiskStore, Mark, Store, StoreError};
-use append_namespace::command::Entry;
-use prost::Message;
 use std::sync::Arc;
 
 /// Everything open and at one position.
-pub(crate) struct Restored<R> {
+pub(crate) struct Restored<R, S = Arc<dyn Store>> {
     pub(crate) log: Log,
-    pub(crate) store: Arc<dyn Store>,
+    pub(crate) store: S,
     pub(crate) machine: R,
     pub(crate) checkpoints: Checkpoints,
+}
+
+/// How far the log is known to be decided when a folder is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Decided {
+    /// All of it: the node is alone.
+    All,
+    /// What rows and checkpoints hold; the group tells the rest.
+    Applied,
+    /// What the rows hold: they came from elsewhere, and the log does not begin behind them yet.
+    Installed,
 }
 
 /// Opens log, checkpoints and rows, rebuilds the rows if they are lost, and applies what the log has beyond them.
@@ -23,6 +33,27 @@ pub(crate) fn restore<R: Rules>(
     folder: &Folder,
     options: &Options,
 ) -> Result<Restored<R>, OpenError> {
+    folder.check_alone()?;
+    let Restored {
+        log,
+        store,
+        machine,
+        checkpoints,
+    } = restore_decided(folder, options, Decided::All)?;
+    Ok(Restored {
+        log,
+        store: Arc::new(store),
+        machine,
+        checkpoints,
+    })
+}
+
+/// As [`restore`], and applies only what is decided.
+pub(crate) fn restore_decided<R: Rules>(
+    folder: &Folder,
+    options: &Options,
+    decided: Decided,
+) -> Result<Restored<R, DiskStore>, OpenError> {
     let checkpoints = Checkpoints::open(&folder.checkpoints())?;
     let rows = open_rows(folder, options)?;
     let found = match &rows {
@@ -31,7 +62,11 @@ pub(crate) fn restore<R: Rules>(
     };
     // Rows and checkpoints come from records that were durable, so the log must have them.
     let floor = found.max(checkpoints.newest().unwrap_or(0));
-    let (log, torn) = Log::open(&folder.log(), options.segment_bytes, floor)?;
+    let durable = match decided {
+        Decided::All | Decided::Applied => floor,
+        Decided::Installed => 0,
+    };
+    let (log, torn) = Log::open(&folder.log(), options.segment_bytes, durable)?;
     if let Some(torn) = torn {
         tracing::warn!(
             path = %torn.path.display(),
@@ -52,10 +87,15 @@ pub(crate) fn restore<R: Rules>(
         }
         Err(why) => rebuild(folder, options, &log, &checkpoints, &why)?,
     };
-    let machine = replay::<R>(&log, &store)?;
+    let upto = match decided {
+        Decided::All => log.last_index(),
+        Decided::Applied => floor,
+        Decided::Installed => store.applied().mark.index,
+    };
+    let machine = replay::<R>(&log, &store, upto)?;
     Ok(Restored {
         log,
-        store: Arc::new(store),
+        store,
         machine,
         checkpoints,
     })
@@ -129,8 +169,8 @@ fn rebuild(
     })
 }
 
-/// Applies what the log has beyond the rows.
-fn replay<R: Rules>(log: &Log, store: &DiskStore) -> Result<R, OpenError> {
+/// Applies what the log has beyond the rows, up to record `upto`.
+fn replay<R: Rules>(log: &Log, store: &DiskStore, upto: u64) -> Result<R, OpenError> {
     let applied = store.applied();
     let mut machine = R::open(applied.rows.as_ref())?;
     let position = machine.position();
@@ -141,18 +181,23 @@ fn replay<R: Rules>(log: &Log, store: &DiskStore) -> Result<R, OpenError> {
         });
     }
     let from = applied.mark.index + 1;
-    let count = (log.last_index() + 1).saturating_sub(from);
+    let count = (upto + 1).saturating_sub(from);
     if count > 0 {
         tracing::info!(from, count, "the log is replayed");
     }
     for record in log.reader(from) {
         let record = record?;
-        let entry = Entry::decode(record.payload).map_err(|error| OpenError::Entry {
-            index: record.index,
-            detail: error.to_string(),
-        })?;
+        if record.index > upto {
+            break;
+        }
+        let Decoded { entry, members } =
+            Decoded::read(&record).map_err(|error| OpenError::Entry {
+                index: record.index,
+                detail: error.to_string(),
+            })?;
         let rows = store.applied().rows;
-        let applied = machine.apply(rows.as_ref(), record.term, record.index, &entry)?;
+        let mut applied = machine.apply(rows.as_ref(), record.term, record.index, &entry)?;
+        applied.changes.extend(members);
         store.apply(
             Mark {
                 term: record.term,
@@ -162,12 +207,12 @@ fn replay<R: Rules>(log: &Log, store: &DiskStore) -> Result<R, OpenError> {
         )?;
     }
     let reached = store.applied().mark.index;
-    if reached == log.last_index() {
+    if reached >= upto {
         Ok(machine)
     } else {
         Err(OpenError::Position {
             rules: reached,
-            store: log.last_index(),
+            store: upto,
         })
     }
 }

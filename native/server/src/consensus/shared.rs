@@ -9,6 +9,7 @@ use crate::store::Store;
 use crate::store::checkpoint::Summary;
 use append_namespace::Position;
 use append_namespace::command::Limits;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -156,6 +157,22 @@ impl Shared {
             }
         }
         taken
+    }
+
+    /// The file of the newest checkpoint.
+    pub(crate) fn newest_checkpoint(&self) -> Option<PathBuf> {
+        lock(&self.checkpoints).newest_path()
+    }
+
+    /// Keeps a checkpoint that came from elsewhere, and no other.
+    pub(crate) fn adopt_checkpoint(
+        &self,
+        path: &Path,
+        index: u64,
+    ) -> Result<(), CheckpointFailure> {
+        let adopted = lock(&self.checkpoints).adopt(path, index);
+        self.unexported.store(0, Ordering::Release);
+        adopted
     }
 
     fn take_checkpoint(&self, checkpoints: &mut Checkpoints) -> Result<Summary, CheckpointFailure> {

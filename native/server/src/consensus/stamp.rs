@@ -7,7 +7,7 @@ use append_namespace::Stamp;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How far lease time may move in one entry.
-const MAX_STEP: Duration = Duration::from_secs(2);
+pub(crate) const MAX_STEP: Duration = Duration::from_secs(2);
 /// A step of the wall clock against the monotonic one that is worth a line.
 const JUMP_MS: u64 = 60_000;
 
@@ -27,6 +27,16 @@ impl Stamper {
             lease_ms,
             at: now,
             wall_ms: None,
+        }
+    }
+
+    /// As [`Stamper::next`], with a lease time of at most `most`; what is beyond it never counts.
+    pub(crate) fn next_below(&mut self, most: u64, now: Instant, wall: SystemTime) -> Stamp {
+        let stamp = self.next(now, wall);
+        self.lease_ms = self.lease_ms.min(most);
+        Stamp {
+            lease_ms: self.lease_ms,
+            ..stamp
         }
     }
 

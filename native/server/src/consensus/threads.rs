@@ -18,7 +18,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use std::sync::{Arc, Mutex};
 use std::time::{Instant, SystemTime};
 
-/// The term of a node that is alone.
+/// The first term of a node that is alone. One that was in a group goes on in the group's last.
 pub(crate) const TERM: u64 = 1;
 
 /// Commands in an entry that the log thread applies itself.
@@ -26,6 +26,7 @@ const APPLIED_HERE: usize = 4;
 
 /// A durable entry on its way to be applied.
 pub(crate) struct Logged {
+    term: u64,
     index: u64,
     bytes: u64,
     entry: Entry,
@@ -94,7 +95,8 @@ pub(crate) fn write<R: Rules>(
         let entry = Entry { stamp, requests };
         let payload = Bytes::from(entry.encode_to_vec());
         let bytes = payload.len() as u64;
-        let index = match log.append(TERM, Kind::Entry, payload) {
+        let term = log.last_term().max(TERM);
+        let index = match log.append(term, Kind::Entry, payload) {
             Ok(index) => index,
             Err(error @ LogError::Full { .. }) => {
                 refuse(answers, &error.to_string());
@@ -107,6 +109,7 @@ pub(crate) fn write<R: Rules>(
         metrics::histogram!("append_log_sync_seconds").record(started.elapsed().as_secs_f64());
         metrics::gauge!("append_log_bytes").set(gauge(log.bytes()));
         let logged = Logged {
+            term,
             index,
             bytes,
             entry,
@@ -193,7 +196,7 @@ impl<R: Rules> Applier<R> {
     fn apply(&self, shared: &Shared, logged: Logged) -> Result<(), Failure> {
         let mut machine = lock(&self.machine);
         let mark = Mark {
-            term: TERM,
+            term: logged.term,
             index: logged.index,
         };
         let rows = shared.store.applied().rows;

@@ -15,7 +15,7 @@ mod tests;
 
 pub use record::{Kind, MAX_PAYLOAD, Record};
 pub use recovery::Torn;
-pub use writer::{Log, LogReader};
+pub use writer::{Log, LogReader, LogView};
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -30,12 +30,19 @@ pub const MAX_PAYLOAD: usize = 64 << 20;
 pub enum Kind {
     /// An encoded `Entry` of the namespace.
     Entry = 1,
+    /// Nothing: the first record of a leader.
+    Blank = 2,
+    /// The encoded members of the group.
+    Members = 3,
 }
 
 impl Kind {
-    fn from_byte(byte: u8) -> Option<Kind> {
+    /// The kind with this number.
+    pub(crate) fn from_byte(byte: u8) -> Option<Kind> {
         match byte {
             1 => Some(Kind::Entry),
+            2 => Some(Kind::Blank),
+            3 => Some(Kind::Members),
             _ => None,
         }
     }

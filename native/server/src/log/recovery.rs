@@ -196,6 +196,33 @@ fn scan(segment: &Segment, bytes: &Bytes, term: u64, index: u64) -> Result<Scan,
     }
 }
 
+/// Where the records of `segment` up to `index` end, and the term of the last of them; 0 without one.
+pub(crate) fn end_of(segment: &Segment, index: u64) -> Result<(u64, u64), LogError> {
+    let bytes = std::fs::read(&segment.path).map_err(LogError::io("reading", &segment.path))?;
+    let end = usize::try_from(segment.bytes)
+        .unwrap_or(usize::MAX)
+        .min(bytes.len());
+    let bytes = Bytes::from(bytes).slice(..end);
+    let (mut at, mut term, mut reached) = (segment::HEADER, 0, segment.first.saturating_sub(1));
+    while reached < index {
+        match Record::decode(&bytes.slice(at..), segment.nonce) {
+            Found::Good(record, size) => {
+                at += size;
+                term = record.term;
+                reached = record.index;
+            }
+            _ => {
+                return Err(LogError::Damaged {
+                    path: segment.path.clone(),
+                    offset: at as u64,
+                    detail: format!("record {} does not read back", reached + 1),
+                });
+            }
+        }
+    }
+    Ok((at as u64, term))
+}
+
 /// The highest durable index in the header of any record behind a bad one, wherever it begins.
 fn highest_durable(bytes: &[u8], behind: u64, nonce: u64) -> u64 {
     (1..bytes.len())

@@ -183,23 +183,82 @@ impl Log {
         Ok(freed)
     }
 
+    /// Removes every record above `index`, durably, the newest first: a crash meanwhile leaves a log that is shorter, never one with a gap.
+    /// Only what no majority has may be removed.
+    ///
+    /// # Errors
+    /// [`LogError`]; it poisons the log.
+    pub fn truncate(&mut self, index: u64) -> Result<(), LogError> {
+        self.alive()?;
+        if index >= self.last_index {
+            return Ok(());
+        }
+        self.poisoned = true;
+        self.file = None;
+        while let Some(last) = self.segments.last()
+            && last.first > index
+            && last.first > self.first_index()
+        {
+            files::remove(&last.path).map_err(LogError::io("removing", &last.path))?;
+            segment::sync_dir(&self.dir)?;
+            self.segments.pop();
+        }
+        let Some(last) = self.segments.last_mut() else {
+            return Err(LogError::Poisoned);
+        };
+        let (end, term) = recovery::end_of(last, index)?;
+        let file = DurableFile::append(&last.path).map_err(LogError::io("opening", &last.path))?;
+        file.cut(end).map_err(LogError::io("cutting", &last.path))?;
+        file.sync().map_err(LogError::io("syncing", &last.path))?;
+        last.bytes = end;
+        self.file = Some(file);
+        self.last_index = index.max(last.first - 1);
+        self.last_term = term;
+        self.durable = self.last_index;
+        self.poisoned = false;
+        Ok(())
+    }
+
+    /// Forgets everything and goes on behind record `index` of `term`, which a checkpoint holds. A crash meanwhile leaves a folder for which
+    /// [`Log::restart`] must be called again.
+    ///
+    /// # Errors
+    /// [`LogError`]; it poisons the log.
+    pub fn reset(&mut self, term: u64, index: u64) -> Result<(), LogError> {
+        self.alive()?;
+        self.poisoned = true;
+        self.file = None;
+        Log::restart(&self.dir, index)?;
+        let (log, _) = Log::open(&self.dir, self.segment_bytes, index)?;
+        *self = log;
+        self.last_term = term;
+        Ok(())
+    }
+
+    /// Removes all segments in `dir` and makes an empty one behind record `index`.
+    ///
+    /// # Errors
+    /// [`LogError`]; the folder may then hold no segment.
+    pub fn restart(dir: &Path, index: u64) -> Result<(), LogError> {
+        for segment in segment::list(dir)?.iter().rev() {
+            files::remove(&segment.path).map_err(LogError::io("removing", &segment.path))?;
+        }
+        segment::sync_dir(dir)?;
+        segment::create(dir, index + 1).map(|_| ())
+    }
+
     /// Reads records from `index` on, as far as they are written now.
     #[must_use]
     pub fn reader(&self, index: u64) -> LogReader {
-        let mut segments = self.segments.clone();
-        let skip = segments
-            .iter()
-            .rposition(|segment| segment.first <= index)
-            .unwrap_or(0);
-        segments.drain(..skip);
-        segments.reverse();
-        LogReader {
-            segments,
-            bytes: Bytes::new(),
-            nonce: 0,
-            at: 0,
-            path: self.dir.clone(),
-            from: index,
+        self.view().reader(index)
+    }
+
+    /// The log as it is written now, for readers on other threads. Void for records that are removed later.
+    #[must_use]
+    pub fn view(&self) -> LogView {
+        LogView {
+            dir: self.dir.clone(),
+            segments: self.segments.clone(),
         }
     }
 
@@ -229,6 +288,41 @@ impl Log {
         self.segments.push(segment);
         self.file = Some(file);
         Ok(())
+    }
+}
+
+/// What a log held at one moment.
+#[derive(Debug, Clone)]
+pub struct LogView {
+    dir: PathBuf,
+    segments: Vec<Segment>,
+}
+
+impl LogView {
+    /// Index of the first record; none without a segment.
+    #[must_use]
+    pub fn first_index(&self) -> Option<u64> {
+        self.segments.first().map(|segment| segment.first)
+    }
+
+    /// Reads records from `index` on.
+    #[must_use]
+    pub fn reader(&self, index: u64) -> LogReader {
+        let mut segments = self.segments.clone();
+        let skip = segments
+            .iter()
+            .rposition(|segment| segment.first <= index)
+            .unwrap_or(0);
+        segments.drain(..skip);
+        segments.reverse();
+        LogReader {
+            segments,
+            bytes: Bytes::new(),
+            nonce: 0,
+            at: 0,
+            path: self.dir.clone(),
+            from: index,
+        }
     }
 }
 

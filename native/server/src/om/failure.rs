@@ -99,7 +99,11 @@ pub(super) fn answer(
             Ok(response(status, info, text(&detail)))
         }
         Failure::NoHolder(error) => Err(Raise::NotReady(text(&error.to_string()))),
-        Failure::Undecided(error @ ProposeError::Busy) => {
+        // Clients parse this text: nothing is added to it.
+        Failure::Undecided(error @ ProposeError::NotLeader(_)) => {
+            Err(Raise::NotLeader(error.to_string()))
+        }
+        Failure::Undecided(error @ (ProposeError::Busy | ProposeError::NotReady)) => {
             Err(Raise::NotReady(text(&error.to_string())))
         }
         Failure::Undecided(error @ ProposeError::TooLarge { .. }) => Ok(response(

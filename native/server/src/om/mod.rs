@@ -85,6 +85,7 @@ impl Om {
         let answered = result.or_else(|failure| failure::answer(failure, subject, request_id));
         let outcome = match &answered {
             Ok(response) => response.status().as_str_name(),
+            Err(Raise::NotLeader(_)) => "NOT_LEADER",
             Err(Raise::NotReady(_)) => "COME_AGAIN",
             Err(Raise::Disconnect(_)) => "OUTCOME_UNKNOWN",
         };

@@ -71,6 +71,9 @@ impl OzoneManagerService for OmGrpc {
         };
         match self.service.submit(caller, request).await {
             Ok(response) => Ok(Response::new(response)),
+            Err(Raise::NotLeader(message)) => Err(Status::internal(format!(
+                "org.apache.hadoop.ozone.om.exceptions.OMNotLeaderException: {message}"
+            ))),
             Err(Raise::NotReady(message)) => Err(Status::internal(format!(
                 "org.apache.hadoop.ozone.om.exceptions.OMLeaderNotReadyException: {message}"
             ))),

@@ -43,6 +43,9 @@ pub struct Caller {
 /// A call that got no answer of the service: the caller may send it again, here or elsewhere.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Raise {
+    /// Another server leads; nothing was done. The text is Ozone's, from which clients take the leader.
+    #[error("{0}")]
+    NotLeader(String),
     /// Nothing was done. Ozone's clients and ours wait and send the call again.
     #[error("{0}")]
     NotReady(String),

@@ -174,6 +174,19 @@ fn write_keyspace(
     Ok(total)
 }
 
+/// Where the checkpoint stands that `input` begins with.
+///
+/// # Errors
+/// [`CheckpointError`].
+pub fn mark(input: impl Read) -> Result<Mark, CheckpointError> {
+    Reader {
+        input,
+        bytes: 0,
+        sums: Digest::new(CrcAlgorithm::Crc32Iscsi),
+    }
+    .header()
+}
+
 /// Reads a whole checkpoint and gives its rows to `sink`, a piece at a time. Only when it returns well was everything there.
 ///
 /// # Errors
