@@ -151,7 +151,11 @@ impl Server {
             });
             tasks.spawn(http::serve(socket, shown, stop.clone()));
         }
-        tasks.spawn(Listener::new(listener, om, routes, options.rpc).serve(stop.clone()));
+        tasks.spawn(
+            Listener::new(listener, om, routes, options.rpc)
+                .with_lines(datanode.lines())
+                .serve(stop.clone()),
+        );
         tasks.close();
         tracing::info!(%rpc, ?grpc, ?http, data = %options.data.display(), datanode = %datanode.uuid(), "serving");
         Ok(Running {

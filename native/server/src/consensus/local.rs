@@ -6,7 +6,7 @@ use super::restore::{Restored, restore};
 use super::rules::Rules;
 use super::shared::{Shared, Standing, lock};
 use super::stamp::Stamper;
-use super::threads::{self, Applier, Pipeline, guarded};
+use super::threads::{self, Applier, Pipeline, Turn, Writer, guarded};
 use super::{
     Barrier, CheckpointFailure, Consensus, OpenError, Options, Proposal, ProposeError, View, duties,
 };
@@ -26,6 +26,7 @@ const PIPELINE: usize = 4;
 /// The only member of its group. Dropping it shuts it down.
 pub struct LocalConsensus {
     shared: Arc<Shared>,
+    turn: Arc<dyn Turn>,
     threads: Mutex<Threads>,
 }
 
@@ -96,14 +97,14 @@ impl LocalConsensus {
             applier: Arc::clone(&applier),
             out,
         };
+        let writer = Arc::new(Mutex::new(Writer::new(log, stamper, pipeline)));
         let consensus = Arc::new(LocalConsensus {
             shared: shared.clone(),
+            turn: Arc::clone(&writer) as Arc<dyn Turn>,
             threads: Mutex::default(),
         });
         let mut threads = lock(&consensus.threads);
-        let write = consensus.spawn("append-log", move |shared| {
-            threads::write(shared, log, stamper, &pipeline)
-        })?;
+        let write = consensus.spawn("append-log", move |shared| threads::write(shared, &writer))?;
         threads.pipeline.push(write);
         let apply = consensus.spawn("append-apply", move |shared| {
             threads::apply(shared, &applier, &entries)
@@ -181,7 +182,16 @@ impl Consensus for LocalConsensus {
             let refusal = Refusal::new(RefusalKind::InvalidRequest, "the request holds no command");
             return Box::pin(std::future::ready(Ok(Err(refusal))));
         }
-        match self.shared.queue.push(request) {
+        let pushed = if threads::is_lent() {
+            let pushed = self.shared.queue.push_quietly(request);
+            if pushed.is_ok() {
+                self.turn.take(&self.shared);
+            }
+            pushed
+        } else {
+            self.shared.queue.push(request)
+        };
+        match pushed {
             Ok(answer) => {
                 Box::pin(async move { answer.await.unwrap_or(Err(ProposeError::OutcomeUnknown)) })
             }

@@ -24,6 +24,7 @@ mod tests;
 mod threads;
 
 pub use crate::store::View;
+pub(crate) use threads::lend_thread;
 pub(crate) use inspect::{inspect, is_data_folder};
 
 pub use error::{CheckpointFailure, Leading, NotLeader, OpenError, ProposeError};

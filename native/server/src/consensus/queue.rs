@@ -44,7 +44,7 @@ pub(crate) enum Work {
     Batch(Vec<Waiting>),
     /// Cut the log below this index.
     Cut(u64),
-    /// Nothing came until the deadline.
+    /// Nothing.
     Idle,
     /// The queue is closed and empty.
     Closed,
@@ -84,6 +84,16 @@ impl Queue {
         &self,
         request: Request,
     ) -> Result<oneshot::Receiver<Result<Decided, ProposeError>>, ProposeError> {
+        let receiver = self.push_quietly(request)?;
+        self.changed.notify_one();
+        Ok(receiver)
+    }
+
+    /// As [`Queue::push`], but wakes nobody: the caller takes what is inside itself, or calls [`Queue::wake`].
+    pub(crate) fn push_quietly(
+        &self,
+        request: Request,
+    ) -> Result<oneshot::Receiver<Result<Decided, ProposeError>>, ProposeError> {
         let bytes = request.encoded_len();
         if bytes > self.bounds.command_bytes {
             return Err(ProposeError::TooLarge {
@@ -108,9 +118,12 @@ impl Queue {
             answer,
             bytes,
         });
-        drop(state);
-        self.changed.notify_one();
         Ok(receiver)
+    }
+
+    /// Wakes the log thread.
+    pub(crate) fn wake(&self) {
+        self.changed.notify_one();
     }
 
     /// Whether no command waits.
@@ -145,41 +158,41 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Waits for work until `deadline` and takes it.
-    pub(crate) fn take_by(&self, deadline: Instant) -> Work {
-        self.take(Some(deadline))
+    /// Waits until there is work, or until `deadline`, and takes nothing.
+    pub(crate) fn wait(&self, deadline: Instant) {
+        let mut state = self.lock();
+        while state.cut.is_none() && state.waiting.is_empty() && !state.closed {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            state = self
+                .changed
+                .wait_timeout(state, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
     }
 
-    /// Waits for work until `deadline`, for ever without one.
-    pub(crate) fn take(&self, deadline: Option<Instant>) -> Work {
+    /// Takes what is to be done now.
+    pub(crate) fn take(&self) -> Work {
         let mut state = self.lock();
-        loop {
-            if let Some(below) = state.cut.take() {
-                return Work::Cut(below);
-            }
-            if !state.waiting.is_empty() {
-                return Work::Batch(self.batch(&mut state));
-            }
-            if state.closed {
-                return Work::Closed;
-            }
-            state = match deadline {
-                None => self
-                    .changed
-                    .wait(state)
-                    .unwrap_or_else(PoisonError::into_inner),
-                Some(deadline) => {
-                    let left = deadline.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        return Work::Idle;
-                    }
-                    self.changed
-                        .wait_timeout(state, left)
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .0
-                }
-            };
+        if let Some(below) = state.cut.take() {
+            Work::Cut(below)
+        } else if !state.waiting.is_empty() {
+            Work::Batch(self.batch(&mut state))
+        } else if state.closed {
+            Work::Closed
+        } else {
+            Work::Idle
         }
+    }
+
+    /// Takes commands; tells whether anything is left to be done.
+    pub(crate) fn take_commands(&self) -> (Vec<Waiting>, bool) {
+        let mut state = self.lock();
+        let batch = self.batch(&mut state);
+        (batch, state.cut.is_some() || !state.waiting.is_empty())
     }
 
     fn batch(&self, state: &mut State) -> Vec<Waiting> {
@@ -239,14 +252,14 @@ mod tests {
         let _answers: Vec<_> = [10, 10, 10, 10]
             .map(|bytes| queue.push(request(bytes)).unwrap())
             .into();
-        assert_eq!(sizes(queue.take(None)), [10, 10, 10]);
-        assert_eq!(sizes(queue.take(None)), [10]);
+        assert_eq!(sizes(queue.take()), [10, 10, 10]);
+        assert_eq!(sizes(queue.take()), [10]);
         let _answers: Vec<_> = [60, 60, 120]
             .map(|bytes| queue.push(request(bytes)).unwrap())
             .into();
-        assert_eq!(sizes(queue.take(None)), [60]);
-        assert_eq!(sizes(queue.take(None)), [60]);
-        assert_eq!(sizes(queue.take(None)), [120]);
+        assert_eq!(sizes(queue.take()), [60]);
+        assert_eq!(sizes(queue.take()), [60]);
+        assert_eq!(sizes(queue.take()), [120]);
     }
 
     #[test]
@@ -272,8 +285,8 @@ mod tests {
         let mut first = queue.push(request(10)).unwrap();
         queue.close();
         assert_eq!(queue.push(request(10)).unwrap_err(), ProposeError::Stopped);
-        assert_eq!(sizes(queue.take(None)), [10]);
-        assert!(matches!(queue.take(None), Work::Closed));
+        assert_eq!(sizes(queue.take()), [10]);
+        assert!(matches!(queue.take(), Work::Closed));
         // Its batch was dropped without an answer.
         assert!(first.try_recv().is_err());
 
@@ -281,7 +294,7 @@ mod tests {
         let mut waiting = queue.push(request(10)).unwrap();
         queue.abort();
         assert_eq!(waiting.try_recv().unwrap(), Err(ProposeError::Stopped));
-        assert!(matches!(queue.take(None), Work::Closed));
+        assert!(matches!(queue.take(), Work::Closed));
     }
 
     #[test]
@@ -289,10 +302,8 @@ mod tests {
         let queue = Queue::new(bounds());
         queue.cut(5);
         queue.cut(3);
-        assert!(matches!(queue.take(None), Work::Cut(5)));
-        assert!(matches!(
-            queue.take(Some(Instant::now() + Duration::from_millis(1))),
-            Work::Idle
-        ));
+        assert!(matches!(queue.take(), Work::Cut(5)));
+        queue.wait(Instant::now() + Duration::from_millis(1));
+        assert!(matches!(queue.take(), Work::Idle));
     }
 }

@@ -1,5 +1,6 @@
 //! The two threads of a proposal: one writes and syncs, one applies and answers. While one entry is applied the next is synced; an entry
-//! with nothing before and behind it is applied where it was synced.
+//! with nothing before and behind it is applied where it was synced. A proposer whose thread may block takes the first one's turn itself
+//! when nobody has it: nothing is gained by waking another thread for one command.
 
 use super::ProposeError;
 use super::queue::{Answer, Waiting, Work};
@@ -12,10 +13,11 @@ use append_namespace::command::Entry;
 use append_namespace::rows::{Keyspace, RowsError};
 use bytes::Bytes;
 use prost::Message;
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, TryLockError};
 use std::time::{Instant, SystemTime};
 
 /// The first term of a node that is alone. One that was in a group goes on in the group's last.
@@ -45,47 +47,139 @@ pub(crate) fn guarded(shared: &Shared, name: &str, body: impl FnOnce() -> Result
     }
 }
 
-/// The log thread. Ends when the queue is closed and empty.
+thread_local! {
+    static LENT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The calling thread may from now on be used to write and sync the log, and blocks for as long as that takes.
+pub(crate) fn lend_thread() {
+    LENT.set(true);
+}
+
+/// Whether the calling thread was lent.
+pub(crate) fn is_lent() -> bool {
+    LENT.get()
+}
+
+/// What logging takes: whoever holds it has the turn.
+pub(crate) struct Writer<R> {
+    log: Log,
+    stamper: Stamper,
+    /// Gone when the log thread has ended.
+    pipeline: Option<Pipeline<R>>,
+    /// When the last entry was made.
+    quiet_since: Instant,
+}
+
+/// The turn to log, for callers that know no rules.
+pub(crate) trait Turn: Send + Sync {
+    /// Logs and applies what waits, on the calling thread, if nobody else is at it; else the log thread will.
+    fn take(&self, shared: &Arc<Shared>);
+}
+
+impl<R: Rules> Turn for Mutex<Writer<R>> {
+    fn take(&self, shared: &Arc<Shared>) {
+        let mut writer = match self.try_lock() {
+            Ok(writer) => writer,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            // Whoever has the turn may have looked before this caller's command was there; the log thread looks after that turn.
+            Err(TryLockError::WouldBlock) => return shared.queue.wake(),
+        };
+        let (batch, more) = shared.queue.take_commands();
+        if !batch.is_empty() {
+            guarded(shared, "log", || writer.log(shared, batch).map(drop));
+        }
+        drop(writer);
+        if more || !shared.queue.is_empty() {
+            shared.queue.wake();
+        }
+    }
+}
+
+/// The log thread: does what nobody else does, ticks among it. Ends when the queue is closed and empty.
 pub(crate) fn write<R: Rules>(
     shared: &Arc<Shared>,
-    mut log: Log,
-    mut stamper: Stamper,
-    pipeline: &Pipeline<R>,
+    writer: &Mutex<Writer<R>>,
 ) -> Result<(), Failure> {
-    let mut quiet_since = Instant::now();
+    // Also when the rules panic.
+    let _ending = Ending(writer);
     loop {
         // Woken each tick even without sessions: one may have been admitted meanwhile.
-        let batch = match shared.queue.take(Some(quiet_since + shared.options.tick)) {
+        let tick = lock(writer).quiet_since + shared.options.tick;
+        shared.queue.wait(tick);
+        let mut writer = lock(writer);
+        let batch = match shared.queue.take() {
             Work::Closed => return Ok(()),
             Work::Cut(below) => {
-                // The files that stay are whole; a failure to remove costs space only.
-                match log.cut(below) {
-                    Ok(freed) => {
-                        tracing::info!(below, freed, first = log.first_index(), "the log was cut")
-                    }
-                    Err(error) => tracing::error!(%error, below, "the log could not be cut"),
+                writer.cut(below);
+                continue;
+            }
+            Work::Idle => {
+                let now = Instant::now();
+                if now < writer.quiet_since + shared.options.tick {
+                    continue;
                 }
-                continue;
+                if !shared.sessions.load(Ordering::Acquire) {
+                    writer.quiet_since = now;
+                    continue;
+                }
+                Vec::new()
             }
-            Work::Idle if !shared.sessions.load(Ordering::Acquire) => {
-                quiet_since = Instant::now();
-                continue;
-            }
-            Work::Idle => Vec::new(),
             Work::Batch(batch) => batch,
         };
+        if !writer.log(shared, batch)? {
+            return Ok(());
+        }
+    }
+}
+
+/// The end of the log thread: the thread that applies ends when nothing more can come.
+struct Ending<'a, R>(&'a Mutex<Writer<R>>);
+
+impl<R> Drop for Ending<'_, R> {
+    fn drop(&mut self) {
+        lock(self.0).pipeline = None;
+    }
+}
+
+impl<R: Rules> Writer<R> {
+    pub(crate) fn new(log: Log, stamper: Stamper, pipeline: Pipeline<R>) -> Writer<R> {
+        Writer {
+            log,
+            stamper,
+            pipeline: Some(pipeline),
+            quiet_since: Instant::now(),
+        }
+    }
+
+    fn cut(&mut self, below: u64) {
+        // The files that stay are whole; a failure to remove costs space only.
+        match self.log.cut(below) {
+            Ok(freed) => {
+                tracing::info!(
+                    below,
+                    freed,
+                    first = self.log.first_index(),
+                    "the log was cut"
+                );
+            }
+            Err(error) => tracing::error!(%error, below, "the log could not be cut"),
+        }
+    }
+
+    /// Makes an entry of `batch`, durable, and has it applied. False when nothing more is to come.
+    fn log(&mut self, shared: &Arc<Shared>, batch: Vec<Waiting>) -> Result<bool, Failure> {
         if shared.has_failed() {
             for waiting in batch {
                 let _ = waiting.answer.send(Err(ProposeError::Stopped));
             }
-            return Ok(());
+            return Ok(false);
         }
-        quiet_since = Instant::now();
-        let batch = match room_for(shared, batch) {
-            Some(batch) => batch,
-            None => continue,
+        self.quiet_since = Instant::now();
+        let Some(batch) = room_for(shared, batch) else {
+            return Ok(true);
         };
-        let stamp = stamper.next(quiet_since, SystemTime::now());
+        let stamp = self.stamper.next(self.quiet_since, SystemTime::now());
         metrics::histogram!("append_log_batch_commands")
             .record(f64::from(u32::try_from(batch.len()).unwrap_or(u32::MAX)));
         let (requests, answers) = batch
@@ -95,19 +189,19 @@ pub(crate) fn write<R: Rules>(
         let entry = Entry { stamp, requests };
         let payload = Bytes::from(entry.encode_to_vec());
         let bytes = payload.len() as u64;
-        let term = log.last_term().max(TERM);
-        let index = match log.append(term, Kind::Entry, payload) {
+        let term = self.log.last_term().max(TERM);
+        let index = match self.log.append(term, Kind::Entry, payload) {
             Ok(index) => index,
             Err(error @ LogError::Full { .. }) => {
                 refuse(answers, &error.to_string());
-                continue;
+                return Ok(true);
             }
             Err(error) => return Err(error.to_string()),
         };
         let started = Instant::now();
-        log.sync().map_err(|error| error.to_string())?;
+        self.log.sync().map_err(|error| error.to_string())?;
         metrics::histogram!("append_log_sync_seconds").record(started.elapsed().as_secs_f64());
-        metrics::gauge!("append_log_bytes").set(gauge(log.bytes()));
+        metrics::gauge!("append_log_bytes").set(gauge(self.log.bytes()));
         let logged = Logged {
             term,
             index,
@@ -115,9 +209,10 @@ pub(crate) fn write<R: Rules>(
             entry,
             answers,
         };
-        if !pipeline.pass(shared, logged)? {
-            // The thread that applies has failed and has said why; whoever waits learns that the outcome is unknown.
-            return Ok(());
+        // When the thread that applies has failed, it has said why; whoever waits learns that the outcome is unknown.
+        match &self.pipeline {
+            Some(pipeline) => pipeline.pass(shared, logged),
+            None => Ok(false),
         }
     }
 }

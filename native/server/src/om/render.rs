@@ -269,6 +269,7 @@ pub(super) fn pipeline(holder: &Holder) -> Pipeline {
             current_version: Some(DATANODE_VERSION),
             uuid128: Some(uuid128),
             id: Some(id),
+            framed: Some(true),
             ..DatanodeDetailsProto::default()
         }],
         state: Some(PipelineState::PipelineOpen.into()),

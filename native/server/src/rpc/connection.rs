@@ -1,6 +1,7 @@
 //! One connection of Hadoop RPC: opening, context, calls. Replies go out in the order in which they are ready.
 
 use super::frames::{Frame, FrameReader, LargeFrames, ReadError};
+use super::lane::{Lane, Lanes};
 use super::writer::write_replies;
 use super::{Caller, MAX_FRAME_BYTES, MAX_USER_BYTES, Raise, RpcLimits, Service};
 use append_namespace::command::Invocation;
@@ -15,6 +16,7 @@ use append_wire::om::OmRequest;
 use bytes::{Bytes, BytesMut};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use tokio::io::AsyncRead;
 use tokio::net::TcpStream;
 use tokio::net::tcp::OwnedReadHalf;
 use tokio::sync::{Semaphore, mpsc};
@@ -25,7 +27,6 @@ const REPLY_QUEUE: usize = 64;
 
 const ACCESS_CONTROL: &str = "org.apache.hadoop.security.AccessControlException";
 const AUTHORIZATION: &str = "org.apache.hadoop.security.authorize.AuthorizationException";
-const NOT_LEADER: &str = "org.apache.hadoop.ozone.om.exceptions.OMNotLeaderException";
 const NOT_READY: &str = "org.apache.hadoop.ozone.om.exceptions.OMLeaderNotReadyException";
 /// Ozone's fork of Hadoop's RPC has its exceptions in this package.
 const IPC: &str = "org.apache.hadoop.ipc_.";
@@ -35,6 +36,7 @@ pub(crate) struct Shared {
     pub(crate) service: Arc<dyn Service>,
     pub(crate) limits: RpcLimits,
     pub(crate) stop: CancellationToken,
+    pub(crate) lanes: Lanes,
     large: LargeFrames,
 }
 
@@ -48,6 +50,7 @@ impl Shared {
             service,
             limits,
             stop,
+            lanes: Lanes::default(),
             large: LargeFrames::new(&limits),
         }
     }
@@ -75,11 +78,13 @@ pub(crate) async fn serve(stream: TcpStream, peer: SocketAddr, shared: Arc<Share
     let connection = Connection {
         peer,
         shared: Arc::clone(&shared),
-        replies,
+        replies: Replies::Queued(replies),
         broken,
     };
-    let frames = FrameReader::new(source, shared.large.clone(), shared.limits);
-    connection.run(frames).await;
+    let mut frames = FrameReader::new(source, shared.large.clone(), shared.limits);
+    if let Some(user) = connection.begin(&mut frames).await {
+        connection.run(frames, user).await;
+    }
     drop(connection);
     // Ends when every call in flight has answered, or the connection is given up.
     if let Err(error) = writer.await {
@@ -87,10 +92,65 @@ pub(crate) async fn serve(stream: TcpStream, peer: SocketAddr, shared: Arc<Share
     }
 }
 
+/// Serves a connection to its end, one call after the other, on the lane's thread.
+pub(crate) async fn serve_alone(lane: Lane, peer: SocketAddr, shared: Arc<Shared>) {
+    let mut frames = FrameReader::new(lane.clone(), shared.large.clone(), shared.limits);
+    let connection = Connection {
+        peer,
+        shared,
+        replies: Replies::Here(lane),
+        broken: CancellationToken::new(),
+    };
+    let Some(user) = connection.begin(&mut frames).await else {
+        return;
+    };
+    if let Err(error) = frames.source().opened(&connection.shared.limits) {
+        return connection.give_up(&error.into());
+    }
+    while let Some(frame) = connection.next(&mut frames).await {
+        match connection.call_of(frame.bytes).await {
+            Heard::Call(call) => connection.work(&user).run(call).await,
+            Heard::Nothing => {}
+            Heard::End => return,
+        }
+    }
+}
+
+/// The way of replies to the peer.
+#[derive(Clone)]
+enum Replies {
+    /// By the connection's writer.
+    Queued(mpsc::Sender<Bytes>),
+    /// By whoever has one, on the lane's thread.
+    Here(Lane),
+}
+
+impl Replies {
+    /// Fails when the peer is gone or takes nothing.
+    async fn send(&self, reply: Bytes) -> std::io::Result<()> {
+        match self {
+            // The writer is gone only with the connection.
+            Replies::Queued(queue) => {
+                let _ = queue.send(reply).await;
+                Ok(())
+            }
+            Replies::Here(lane) => lane.write(&reply),
+        }
+    }
+}
+
+/// What a frame came to.
+enum Heard {
+    Call(Call),
+    Nothing,
+    /// The connection ends; the peer was told why.
+    End,
+}
+
 struct Connection {
     peer: SocketAddr,
     shared: Arc<Shared>,
-    replies: mpsc::Sender<Bytes>,
+    replies: Replies,
     /// Cancelled when the connection is to end without further replies.
     broken: CancellationToken,
 }
@@ -115,12 +175,18 @@ impl Fatal {
 }
 
 impl Connection {
-    async fn run(&self, mut frames: FrameReader<OwnedReadHalf>) {
-        let user = match self.open(&mut frames).await {
-            Ok(Some(user)) => Arc::<str>::from(user),
-            Ok(None) => return,
-            Err(fatal) => return self.end_with(fatal).await,
-        };
+    /// The user of all calls; nothing when the connection has ended before its first.
+    async fn begin<R: AsyncRead + Unpin>(&self, frames: &mut FrameReader<R>) -> Option<Arc<str>> {
+        match self.open(frames).await {
+            Ok(user) => user.map(Arc::from),
+            Err(fatal) => {
+                self.end_with(fatal).await;
+                None
+            }
+        }
+    }
+
+    async fn run(&self, mut frames: FrameReader<OwnedReadHalf>, user: Arc<str>) {
         let slots = Arc::new(Semaphore::new(self.shared.limits.calls_per_connection));
         loop {
             // A place first: what is not served yet stays with the peer.
@@ -130,36 +196,12 @@ impl Connection {
             let Some(frame) = self.next(&mut frames).await else {
                 return;
             };
-            let call = match decode_client_frame(frame.bytes) {
-                Ok(ClientFrame::Call(call)) => call,
-                Ok(ClientFrame::Ping) => continue,
-                Ok(ClientFrame::Context(_)) => {
-                    let twice = Fatal::new(
-                        RpcErrorCodeProto::FatalInvalidRpcHeader,
-                        format!("{IPC}RpcServerException"),
-                        "the connection context was sent twice",
-                    );
-                    return self.end_with(twice).await;
-                }
-                Err(rejected) => {
-                    let fatal = Fatal {
-                        call_id: rejected.call_id,
-                        failure: Failure {
-                            exception_class: format!("{IPC}RpcServerException"),
-                            message: rejected.error.to_string(),
-                            code: Some(rejected.error.fatal_code()),
-                        },
-                    };
-                    return self.end_with(fatal).await;
-                }
+            let call = match self.call_of(frame.bytes).await {
+                Heard::Call(call) => call,
+                Heard::Nothing => continue,
+                Heard::End => return,
             };
-            let work = Work {
-                peer: self.peer,
-                user: Arc::clone(&user),
-                shared: Arc::clone(&self.shared),
-                replies: self.replies.clone(),
-                broken: self.broken.clone(),
-            };
+            let work = self.work(&user);
             let share = frame.share;
             tokio::spawn(async move {
                 work.run(call).await;
@@ -168,8 +210,40 @@ impl Connection {
         }
     }
 
+    fn work(&self, user: &Arc<str>) -> Work {
+        Work {
+            peer: self.peer,
+            user: Arc::clone(user),
+            shared: Arc::clone(&self.shared),
+            replies: self.replies.clone(),
+            broken: self.broken.clone(),
+        }
+    }
+
+    async fn call_of(&self, frame: Bytes) -> Heard {
+        let fatal = match decode_client_frame(frame) {
+            Ok(ClientFrame::Call(call)) => return Heard::Call(call),
+            Ok(ClientFrame::Ping) => return Heard::Nothing,
+            Ok(ClientFrame::Context(_)) => Fatal::new(
+                RpcErrorCodeProto::FatalInvalidRpcHeader,
+                format!("{IPC}RpcServerException"),
+                "the connection context was sent twice",
+            ),
+            Err(rejected) => Fatal {
+                call_id: rejected.call_id,
+                failure: Failure {
+                    exception_class: format!("{IPC}RpcServerException"),
+                    message: rejected.error.to_string(),
+                    code: Some(rejected.error.fatal_code()),
+                },
+            },
+        };
+        self.end_with(fatal).await;
+        Heard::End
+    }
+
     /// The next frame; nothing when the connection ends or is given up.
-    async fn next(&self, frames: &mut FrameReader<OwnedReadHalf>) -> Option<Frame> {
+    async fn next<R: AsyncRead + Unpin>(&self, frames: &mut FrameReader<R>) -> Option<Frame> {
         let next = tokio::select! {
             biased;
             () = self.shared.stop.cancelled() => return None,
@@ -178,6 +252,8 @@ impl Connection {
         };
         match next {
             Ok(frame) => frame,
+            // A lane that rests for too long ends without a word.
+            Err(ReadError::Io(error)) if error.kind() == std::io::ErrorKind::TimedOut => None,
             Err(error) => {
                 self.give_up(&error);
                 None
@@ -192,7 +268,10 @@ impl Connection {
     }
 
     /// Reads the opening and the context: the user of all calls, or nothing when the peer is gone.
-    async fn open(&self, frames: &mut FrameReader<OwnedReadHalf>) -> Result<Option<String>, Fatal> {
+    async fn open<R: AsyncRead + Unpin>(
+        &self,
+        frames: &mut FrameReader<R>,
+    ) -> Result<Option<String>, Fatal> {
         let preamble = match frames.opening::<PREAMBLE_LEN>().await {
             Ok(bytes) => Preamble::parse(&bytes),
             Err(error) => {
@@ -306,7 +385,7 @@ struct Work {
     peer: SocketAddr,
     user: Arc<str>,
     shared: Arc<Shared>,
-    replies: mpsc::Sender<Bytes>,
+    replies: Replies,
     broken: CancellationToken,
 }
 
@@ -322,10 +401,10 @@ impl Work {
                 true
             }
         };
-        if answered {
-            // The writer is gone only with the connection.
-            let _ = self.replies.send(out.freeze()).await;
-        } else {
+        if !answered {
+            self.broken.cancel();
+        } else if let Err(error) = self.replies.send(out.freeze()).await {
+            tracing::debug!(peer = %self.peer, %error, "a reply could not be written");
             self.broken.cancel();
         }
         drop(guard);
@@ -353,13 +432,9 @@ impl Work {
                 }
                 true
             }
-            Err(raise @ (Raise::NotReady(_) | Raise::NotLeader(_))) => {
-                let (class, message) = match raise {
-                    Raise::NotLeader(message) => (NOT_LEADER, message),
-                    Raise::NotReady(message) | Raise::Disconnect(message) => (NOT_READY, message),
-                };
+            Err(Raise::NotReady(message)) => {
                 let failure = Failure {
-                    exception_class: class.to_owned(),
+                    exception_class: NOT_READY.to_owned(),
                     message,
                     code: Some(RpcErrorCodeProto::ErrorApplication),
                 };

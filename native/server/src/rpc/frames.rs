@@ -80,13 +80,11 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
                 let _ = self.received.split_to(N);
                 return Ok(bytes);
             }
-            if timeout_at(deadline, self.fill())
-                .await
-                .map_err(|_| ReadError::Deadline)??
-                == 0
-            {
+            let filled = timeout_at(deadline, self.fill()).await;
+            if filled.map_err(|_| ReadError::Deadline)?? == 0 {
                 return Err(ReadError::Io(io::ErrorKind::UnexpectedEof.into()));
             }
+            in_time(deadline)?;
         }
     }
 
@@ -98,13 +96,19 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
                 return Ok(None);
             }
         }
-        timeout_at(Instant::now() + self.limits.frame, self.rest())
+        let deadline = Instant::now() + self.limits.frame;
+        timeout_at(deadline, self.rest(deadline))
             .await
             .map_err(|_| ReadError::Deadline)?
             .map(Some)
     }
 
-    async fn rest(&mut self) -> Result<Frame, ReadError> {
+    /// What the frames come from.
+    pub(crate) fn source(&mut self) -> &mut R {
+        &mut self.source
+    }
+
+    async fn rest(&mut self, deadline: Instant) -> Result<Frame, ReadError> {
         let mut share = None;
         loop {
             if let Some(bytes) = split_frame(&mut self.received, self.limits.frame_bytes)? {
@@ -121,6 +125,7 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
             if self.fill().await? == 0 {
                 return Err(ReadError::Io(io::ErrorKind::UnexpectedEof.into()));
             }
+            in_time(deadline)?;
         }
     }
 
@@ -130,4 +135,12 @@ impl<R: AsyncRead + Unpin> FrameReader<R> {
         }
         self.source.read_buf(&mut self.received).await
     }
+}
+
+/// A source that blocks never lets a timer have its turn.
+fn in_time(deadline: Instant) -> Result<(), ReadError> {
+    if Instant::now() >= deadline {
+        return Err(ReadError::Deadline);
+    }
+    Ok(())
 }

@@ -1,8 +1,9 @@
 //! Accepts connections, tells by their first byte what they speak, and hands them on.
 
 use super::connection::{self, Shared};
-use super::grpc;
 use super::{RpcLimits, Service};
+use super::{grpc, lane};
+use append_datanode::Lines;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,6 +27,7 @@ pub struct Listener {
     service: Arc<dyn Service>,
     routes: Routes,
     limits: RpcLimits,
+    lines: Option<Lines>,
 }
 
 /// What the first byte of a connection promises. The protocol's own reader checks the rest.
@@ -61,7 +63,15 @@ impl Listener {
             service,
             routes,
             limits,
+            lines: None,
         }
+    }
+
+    /// As before, and serves the framed way to a datanode.
+    #[must_use]
+    pub fn with_lines(mut self, lines: Lines) -> Listener {
+        self.lines = Some(lines);
+        self
     }
 
     /// Serves until `stop`; then takes no new call, and returns when the calls in flight are answered.
@@ -81,6 +91,7 @@ impl Listener {
                 Accepted { stream, peer, slot },
                 Arc::clone(&shared),
                 to_grpc.clone(),
+                self.lines.clone(),
             ));
         }
         drop(to_grpc);
@@ -154,7 +165,12 @@ struct Accepted {
     slot: OwnedSemaphorePermit,
 }
 
-async fn hand_on(accepted: Accepted, shared: Arc<Shared>, to_grpc: mpsc::Sender<grpc::Connection>) {
+async fn hand_on(
+    accepted: Accepted,
+    shared: Arc<Shared>,
+    to_grpc: mpsc::Sender<grpc::Connection>,
+    lines: Option<Lines>,
+) {
     let Accepted { stream, peer, slot } = accepted;
     let looked = tokio::select! {
         () = shared.stop.cancelled() => return,
@@ -172,9 +188,19 @@ async fn hand_on(accepted: Accepted, shared: Arc<Shared>, to_grpc: mpsc::Sender<
             return;
         }
     };
+    if let Some(lines) = lines.filter(|_| Lines::begins_with(first)) {
+        lines
+            .serve(stream, shared.stop.clone().cancelled_owned())
+            .await;
+        drop(slot);
+        return;
+    }
     match Spoken::by(first) {
         Spoken::HadoopRpc => {
-            connection::serve(stream, peer, shared).await;
+            match lane::place_for(&stream, &shared).await {
+                Some(place) => lane::serve(stream, peer, shared, place).await,
+                None => connection::serve(stream, peer, shared).await,
+            }
             drop(slot);
         }
         Spoken::Grpc => {

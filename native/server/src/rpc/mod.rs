@@ -7,6 +7,7 @@
 mod connection;
 mod frames;
 mod grpc;
+mod lane;
 mod listener;
 mod writer;
 

@@ -19,6 +19,8 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tonic::transport::Endpoint;
 
+mod lanes;
+
 const CLIENT: [u8; 16] = *b"0123456789abcdef";
 const MAX: usize = 1 << 20;
 
@@ -147,9 +149,13 @@ impl Peer {
 }
 
 fn opening(user: &str, real: Option<&str>) -> BytesMut {
+    opening_of_class(0, user, real)
+}
+
+fn opening_of_class(service_class: u8, user: &str, real: Option<&str>) -> BytesMut {
     let mut out = BytesMut::from(
         &Preamble {
-            service_class: 0,
+            service_class,
             auth: AuthProtocol::None,
         }
         .encode()[..],

@@ -2,6 +2,7 @@
 
 mod crash;
 mod faults;
+mod lent;
 mod power;
 mod real;
 mod restart;
