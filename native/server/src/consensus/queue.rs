@@ -174,6 +174,12 @@ impl Queue {
         }
     }
 
+    /// Waits for work until `deadline` and takes it.
+    pub(crate) fn take_by(&self, deadline: Instant) -> Work {
+        self.wait(deadline);
+        self.take()
+    }
+
     /// Takes what is to be done now.
     pub(crate) fn take(&self) -> Work {
         let mut state = self.lock();

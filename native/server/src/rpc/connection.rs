@@ -27,6 +27,7 @@ const REPLY_QUEUE: usize = 64;
 
 const ACCESS_CONTROL: &str = "org.apache.hadoop.security.AccessControlException";
 const AUTHORIZATION: &str = "org.apache.hadoop.security.authorize.AuthorizationException";
+const NOT_LEADER: &str = "org.apache.hadoop.ozone.om.exceptions.OMNotLeaderException";
 const NOT_READY: &str = "org.apache.hadoop.ozone.om.exceptions.OMLeaderNotReadyException";
 /// Ozone's fork of Hadoop's RPC has its exceptions in this package.
 const IPC: &str = "org.apache.hadoop.ipc_.";
@@ -432,9 +433,13 @@ impl Work {
                 }
                 true
             }
-            Err(Raise::NotReady(message)) => {
+            Err(raise @ (Raise::NotReady(_) | Raise::NotLeader(_))) => {
+                let (class, message) = match raise {
+                    Raise::NotLeader(message) => (NOT_LEADER, message),
+                    Raise::NotReady(message) | Raise::Disconnect(message) => (NOT_READY, message),
+                };
                 let failure = Failure {
-                    exception_class: NOT_READY.to_owned(),
+                    exception_class: class.to_owned(),
                     message,
                     code: Some(RpcErrorCodeProto::ErrorApplication),
                 };
