@@ -24,8 +24,8 @@ mod tests;
 mod threads;
 
 pub use crate::store::View;
-pub(crate) use threads::lend_thread;
 pub(crate) use inspect::{inspect, is_data_folder};
+pub(crate) use threads::lend_thread;
 
 pub use error::{CheckpointFailure, Leading, NotLeader, OpenError, ProposeError};
 pub use local::LocalConsensus;
