@@ -45,6 +45,12 @@ impl Options {
                 self.consensus.segment_bytes.to_string(),
             ),
             (keys::CONTAINER_BYTES, self.container_bytes.to_string()),
+            (
+                keys::CHECKPOINT_BYTES,
+                self.consensus.checkpoint_log_bytes.to_string(),
+            ),
+            (keys::HEARTBEAT, format!("{}ms", self.heartbeat.as_millis())),
+            (keys::ELECTION, format!("{}ms", self.election.as_millis())),
             (keys::CALLS, self.rpc.calls_per_connection.to_string()),
             (keys::CONNECTIONS, self.rpc.connections.to_string()),
         ] {

@@ -4,10 +4,12 @@
 //! `/conf` and otherwise ignored, as Hadoop does.
 
 mod effective;
+mod group;
 mod site;
 mod value;
 
 pub use effective::{Entry, REDACTED};
+pub use group::GroupSettings;
 
 use crate::consensus;
 use crate::rpc::{MAX_FRAME_BYTES, RpcLimits};
@@ -16,11 +18,17 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// The port of Hadoop RPC and gRPC: Ozone's.
 pub const DEFAULT_PORT: u16 = 9862;
 /// The port of health, metrics and configuration: Ozone's.
 pub const DEFAULT_HTTP_PORT: u16 = 9874;
+
+/// A leader shows that it lives four times a second.
+const HEARTBEAT: Duration = Duration::from_millis(250);
+/// Another leader after about two seconds of silence.
+const ELECTION: Duration = Duration::from_millis(1_200);
 
 /// The file of a configuration folder that is read.
 const SITE_FILE: &str = "ozone-site.xml";
@@ -55,6 +63,18 @@ pub mod keys {
     pub const CALLS: &str = "libappend.rpc.calls.per.connection";
     /// Connections at once.
     pub const CONNECTIONS: &str = "libappend.rpc.connections.max";
+    /// The number of this server in its group.
+    pub const SERVER_ID: &str = "libappend.om.server.id";
+    /// `NUMBER=HOST:PORT,...`: where the servers of the group reach each other.
+    pub const PEERS: &str = "libappend.om.peers";
+    /// Time between signs of life of the leader.
+    pub const HEARTBEAT: &str = "libappend.om.group.heartbeat";
+    /// Most silence of a leader beyond its lease before another server wants to lead; also the lease.
+    pub const ELECTION: &str = "libappend.om.group.election.timeout";
+    /// `HOST:PORT,...` of the datanodes that blocks are placed on, instead of one in the server's own process.
+    pub const DATANODES: &str = "libappend.datanodes";
+    /// Bytes of log after which a checkpoint is taken.
+    pub const CHECKPOINT_BYTES: &str = "libappend.om.checkpoint.log.bytes";
 }
 
 /// A setting that cannot be used.
@@ -86,6 +106,9 @@ pub enum ConfigError {
         /// What it should be.
         reason: String,
     },
+    /// The part in a group is incomplete.
+    #[error("{0}")]
+    Group(String),
     /// A listener that others could reach, though callers are not authenticated.
     #[error(
         "{address} can be reached from other machines, and callers are not authenticated: listen on 127.0.0.1, or say --insecure"
@@ -171,6 +194,14 @@ pub struct Options {
     pub consensus: consensus::Options,
     /// Bytes after which the datanode begins a new container file.
     pub container_bytes: u64,
+    /// The part in a group; without one the server is alone, with a datanode in its own process.
+    pub group: GroupSettings,
+    /// `host:port` of the datanodes that blocks are placed on; without any, a server that is alone has one in its own process.
+    pub datanodes: Vec<String>,
+    /// Time between signs of life of the group's leader.
+    pub heartbeat: Duration,
+    /// Most silence of the group's leader beyond its lease, and its lease.
+    pub election: Duration,
     given: BTreeMap<String, String>,
 }
 
@@ -193,6 +224,10 @@ impl Options {
                 ..consensus::Options::default()
             },
             container_bytes: append_datanode::StoreOptions::default().roll_bytes,
+            group: GroupSettings::default(),
+            datanodes: Vec::new(),
+            heartbeat: HEARTBEAT,
+            election: ELECTION,
             given: BTreeMap::new(),
         }
     }
@@ -290,6 +325,18 @@ impl Options {
             keys::CONTAINER_BYTES => {
                 self.container_bytes = value::positive(value::bytes(value)?)?;
             }
+            keys::SERVER_ID => self.group.id = value::positive(value::count(value)?)?,
+            keys::PEERS => self.group.peers = group::peers(value)?,
+            keys::DATANODES => self.datanodes = group::addresses(value)?,
+            keys::HEARTBEAT => {
+                self.heartbeat = Duration::from_millis(value::positive(value::millis(value)?)?);
+            }
+            keys::ELECTION => {
+                self.election = Duration::from_millis(value::positive(value::millis(value)?)?);
+            }
+            keys::CHECKPOINT_BYTES => {
+                self.consensus.checkpoint_log_bytes = value::positive(value::bytes(value)?)?;
+            }
             keys::CALLS => self.rpc.calls_per_connection = value::narrow(value::count(value)?)?,
             keys::CONNECTIONS => self.rpc.connections = value::narrow(value::count(value)?)?,
             _ => {}
@@ -297,12 +344,25 @@ impl Options {
         Ok(())
     }
 
-    /// Refuses listeners that others reach, unless `insecure` is said.
+    /// Refuses a part in a group that is incomplete, and listeners that others reach, unless `insecure` is said.
     ///
     /// # Errors
-    /// [`ConfigError::Exposed`].
+    /// [`ConfigError::Exposed`], [`ConfigError::Group`].
     pub fn check(&self) -> Result<(), ConfigError> {
-        let listeners = [Some(self.listen), self.grpc_listen, self.http_listen];
+        self.group.check().map_err(ConfigError::Group)?;
+        if self.election < self.heartbeat * 2 {
+            return Err(ConfigError::Group(format!(
+                "{} must be at least twice {}",
+                keys::ELECTION,
+                keys::HEARTBEAT
+            )));
+        }
+        let peers = if self.group.is_set() {
+            Some(self.group.listen().map_err(ConfigError::Group)?)
+        } else {
+            None
+        };
+        let listeners = [Some(self.listen), self.grpc_listen, self.http_listen, peers];
         let exposed = listeners
             .into_iter()
             .flatten()

@@ -7,8 +7,10 @@ mod barrier;
 mod grow;
 mod log_store;
 mod machine;
+mod members;
 mod network;
 mod propose;
+mod seen;
 mod service;
 mod swap;
 #[cfg(test)]
@@ -16,6 +18,7 @@ mod tests;
 mod types;
 
 pub use grow::{grow, leave};
+pub use members::{GroupError, MemberView};
 
 use super::folder::Folder;
 use super::membership::Standing as Promised;
@@ -24,8 +27,7 @@ use super::restore::{Decided, Restored, restore_decided};
 use super::shared::{Shared, Standing, lock};
 use super::threads::{self, guarded};
 use super::{
-    Barrier, CheckpointFailure, Consensus, Leading, NotLeader, OpenError, Options, Proposal,
-    ProposeError, View, duties,
+    Barrier, CheckpointFailure, Consensus, OpenError, Options, Proposal, ProposeError, View, duties,
 };
 use crate::store::Store;
 use crate::store::checkpoint::Summary;
@@ -35,8 +37,9 @@ use log_store::LogStore;
 use machine::RowsMachine;
 use network::Peers;
 use openraft::async_runtime::watch::WatchReceiver;
-use openraft::{Config, Raft, ServerState, SnapshotPolicy};
-use std::collections::{BTreeMap, BTreeSet};
+use openraft::{Config, Raft, SnapshotPolicy};
+use seen::Seen;
+use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -92,44 +95,12 @@ impl GroupOptions {
     }
 }
 
-/// Why a change of the group was not made.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum GroupError {
-    /// Another server leads: it is to be asked.
-    #[error("{0}")]
-    NotLeader(NotLeader),
-    /// It cannot be done as things stand.
-    #[error("{0}")]
-    Refused(String),
-    /// It may have been done: look at the members.
-    #[error("{0}; whether it was done is not known")]
-    Unknown(String),
-}
-
-/// A server of the group as an operator sees it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MemberView {
-    /// Its number.
-    pub id: u64,
-    /// `host:port` for the other servers.
-    pub peer: String,
-    /// `host:port` for clients.
-    pub client: String,
-    /// It has a vote.
-    pub votes: bool,
-    /// It leads, as far as this server knows.
-    pub leads: bool,
-    /// The last record that it has, as the leader knows; only the leader does.
-    pub reached: Option<u64>,
-}
-
 /// A member of a group. Dropping it shuts it down.
 pub struct GroupConsensus {
     shared: Arc<Shared>,
     raft: GroupRaft,
     log: LogStore,
-    me: u64,
-    metrics: Metrics,
+    seen: Seen,
     barriers: barrier::Barriers,
     peers: BTreeMap<u64, String>,
     peer_address: SocketAddr,
@@ -140,7 +111,7 @@ pub struct GroupConsensus {
 impl std::fmt::Debug for GroupConsensus {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("GroupConsensus")
-            .field("me", &self.me)
+            .field("me", &self.seen.me)
             .field("position", &self.position())
             .finish_non_exhaustive()
     }
@@ -308,14 +279,14 @@ impl GroupConsensus {
         );
         let metrics = raft.metrics();
         runtime.spawn(watch(Arc::clone(&shared), metrics.clone()));
+        let seen = Seen::start(runtime.handle(), metrics, group.id, group.peers.clone());
         let barriers =
             barrier::Barriers::start(runtime.handle(), raft.clone(), Arc::clone(&shared));
         let consensus = Arc::new(GroupConsensus {
             shared,
             raft,
             log,
-            me: group.id,
-            metrics,
+            seen,
             barriers,
             peers: group.peers.clone(),
             peer_address,
@@ -329,9 +300,8 @@ impl GroupConsensus {
     fn start_threads(&self, runtime: Runtime) -> Result<(), OpenError> {
         let proposer = propose::Proposer::new(
             self.raft.clone(),
-            self.metrics.clone(),
+            self.seen.clone(),
             self.log.clone(),
-            self.me,
             runtime.handle().clone(),
         );
         let shared = Arc::clone(&self.shared);
@@ -373,175 +343,27 @@ impl GroupConsensus {
         self.peer_address
     }
 
-    /// Makes a group of this server and those of its peers, once and for all. All must be new and reachable.
-    ///
-    /// # Errors
-    /// [`GroupError`]; then there is no group, and it may be called again.
-    pub async fn found(&self) -> Result<(), GroupError> {
-        let refused = |why: String| GroupError::Refused(why);
-        let initialized = self
-            .raft
-            .is_initialized()
-            .await
-            .map_err(|error| refused(error.to_string()))?;
-        if initialized {
-            return Err(refused("this server belongs to a group already".to_owned()));
-        }
-        let mut members = BTreeMap::new();
-        for (id, address) in &self.peers {
-            let (found, member, fresh) = network::hello(address).await.map_err(refused)?;
-            if found != *id {
-                return Err(refused(format!("{address} is server {found}, not {id}")));
-            }
-            if !fresh {
-                return Err(refused(format!("server {id} belongs to a group already")));
-            }
-            members.insert(found, member);
-        }
-        if !members.contains_key(&self.me) {
-            return Err(refused("the peers do not name this server".to_owned()));
-        }
-        self.raft
-            .initialize(members)
-            .await
-            .map_err(|error| refused(error.to_string()))
+    /// Waits until this server leads, and has applied what those before it decided, in a later term than `after`; gives that term. None when
+    /// the server stops.
+    pub async fn led(&self, after: u64) -> Option<u64> {
+        self.seen.clone().led(&self.shared, after).await
     }
 
-    /// The members, as this server knows them.
+    /// Whether a leader is known, this server included.
     #[must_use]
-    pub fn members(&self) -> Vec<MemberView> {
-        let metrics = self.metrics.borrow_watched();
-        let config = &metrics.membership_config;
-        let voters: BTreeSet<u64> = config.voter_ids().collect();
-        let replication = metrics.replication.as_ref();
-        config
-            .nodes()
-            .map(|(id, member)| MemberView {
-                id: *id,
-                peer: self.peers.get(id).unwrap_or(&member.peer).clone(),
-                client: member.client.clone(),
-                votes: voters.contains(id),
-                leads: metrics.current_leader == Some(*id),
-                reached: if *id == self.me {
-                    metrics.last_log_index.map(|index| index + 1)
-                } else {
-                    replication
-                        .and_then(|reached| reached.get(id))
-                        .and_then(|reached| reached.as_ref())
-                        .map(types::index_of)
-                },
-            })
-            .collect()
+    pub fn knows_leader(&self) -> bool {
+        self.seen.leader().is_some()
     }
 
-    /// Admits the new server that listens at `peer`: it gets log or checkpoint, and a vote when it has caught up. On the leader only.
+    /// The term in which this server leads and has applied what those before it decided.
     ///
     /// # Errors
-    /// [`GroupError`].
-    pub async fn admit(&self, peer: &str) -> Result<u64, GroupError> {
-        self.leading().map_err(GroupError::from)?;
-        let (id, member, fresh) = network::hello(peer).await.map_err(GroupError::Refused)?;
-        let known = self.members().into_iter().find(|known| known.id == id);
-        match known {
-            Some(known) if known.votes => {
-                return Err(GroupError::Refused(format!(
-                    "server {id} belongs to the group already; a new disk needs a new number"
-                )));
-            }
-            None if !fresh => {
-                return Err(GroupError::Refused(format!(
-                    "server {id} at {peer} belongs to a group already"
-                )));
-            }
-            _ => {}
-        }
-        let admitted = self.raft.add_learner(id, member, true).await;
-        admitted.map_err(|error| self.unmade(&error))?;
-        let voters = openraft::ChangeMembers::AddVoterIds(BTreeSet::from([id]));
-        let changed = self.raft.change_membership(voters, true).await;
-        changed.map_err(|error| self.unmade(&error))?;
-        Ok(id)
-    }
-
-    /// Takes a server out of the group. On the leader only.
-    ///
-    /// # Errors
-    /// [`GroupError`].
-    pub async fn dismiss(&self, id: u64) -> Result<(), GroupError> {
-        self.leading().map_err(GroupError::from)?;
-        let known = self
-            .members()
-            .into_iter()
-            .find(|known| known.id == id)
-            .ok_or_else(|| GroupError::Refused(format!("there is no server {id}")))?;
-        if id == self.me {
-            return Err(GroupError::Refused(
-                "the leader does not dismiss itself: transfer the leadership first".to_owned(),
-            ));
-        }
-        if known.votes {
-            let voters = openraft::ChangeMembers::RemoveVoters(BTreeSet::from([id]));
-            let changed = self.raft.change_membership(voters, false).await;
-            changed.map_err(|error| self.unmade(&error))?;
-        } else {
-            let nodes = openraft::ChangeMembers::RemoveNodes(BTreeSet::from([id]));
-            let changed = self.raft.change_membership(nodes, false).await;
-            changed.map_err(|error| self.unmade(&error))?;
-        }
-        Ok(())
-    }
-
-    /// Gives the leadership to `id` and returns when it leads. On the leader only.
-    ///
-    /// # Errors
-    /// [`GroupError`].
-    pub async fn transfer(&self, id: u64) -> Result<(), GroupError> {
-        self.leading().map_err(GroupError::from)?;
-        if !self
-            .members()
-            .iter()
-            .any(|member| member.id == id && member.votes)
-        {
-            return Err(GroupError::Refused(format!("server {id} has no vote")));
-        }
-        self.raft
-            .trigger()
-            .transfer_leader(id)
-            .await
-            .map_err(|error| GroupError::Unknown(error.to_string()))?;
-        let leads = self
-            .raft
-            .wait(Some(Duration::from_secs(10)))
-            .current_leader(id, "transferred")
-            .await;
-        match leads {
-            Ok(_) => Ok(()),
-            Err(error) => Err(GroupError::Unknown(error.to_string())),
-        }
-    }
-
-    fn unmade(
-        &self,
-        error: &openraft::errors::RaftError<Group, openraft::errors::ClientWriteError<Group>>,
-    ) -> GroupError {
-        use openraft::errors::{ClientWriteError, RaftError};
-        match error {
-            RaftError::APIError(ClientWriteError::ForwardToLeader(_)) => {
-                GroupError::NotLeader(not_leader(&self.metrics, self.me))
-            }
-            RaftError::APIError(ClientWriteError::LogEntryDiscarded(_)) | RaftError::Fatal(_) => {
-                GroupError::Unknown(error.to_string())
-            }
-            RaftError::APIError(_) => GroupError::Refused(error.to_string()),
-        }
-    }
-
-    /// The term in which this server leads and is ready.
-    fn leading(&self) -> Result<u64, ProposeError> {
+    /// [`ProposeError`] as a proposal would.
+    pub fn leading(&self) -> Result<u64, ProposeError> {
         if self.shared.has_failed() {
             return Err(ProposeError::Stopped);
         }
-        leading(&self.metrics, &self.shared, self.me)
+        self.seen.leading(&self.shared)
     }
 
     /// Exports the applied rows; see [`super::LocalConsensus::checkpoint`].
@@ -612,49 +434,6 @@ impl GroupConsensus {
     }
 }
 
-impl From<ProposeError> for GroupError {
-    fn from(error: ProposeError) -> GroupError {
-        match error {
-            ProposeError::NotLeader(not) => GroupError::NotLeader(not),
-            error => GroupError::Refused(error.to_string()),
-        }
-    }
-}
-
-/// The term in which the server leads and has applied its first entry: everything decided before is applied then.
-fn leading(metrics: &Metrics, shared: &Shared, me: u64) -> Result<u64, ProposeError> {
-    let (leads, term) = {
-        let metrics = metrics.borrow_watched();
-        if metrics.running_state.is_err() {
-            return Err(ProposeError::Stopped);
-        }
-        (metrics.state == ServerState::Leader, metrics.current_term)
-    };
-    if !leads {
-        return Err(ProposeError::NotLeader(not_leader(metrics, me)));
-    }
-    if shared.standing().position.term == term {
-        Ok(term)
-    } else {
-        Err(ProposeError::NotReady)
-    }
-}
-
-fn not_leader(metrics: &Metrics, me: u64) -> NotLeader {
-    let metrics = metrics.borrow_watched();
-    let leader = metrics
-        .current_leader
-        .filter(|leader| *leader != me)
-        .and_then(|id| {
-            let member = metrics.membership_config.get_node(&id)?;
-            Some(Leading {
-                id,
-                client: member.client.clone(),
-            })
-        });
-    NotLeader { me, leader }
-}
-
 /// Fails the server when the library gives up.
 async fn watch(shared: Arc<Shared>, mut metrics: Metrics) {
     loop {
@@ -711,13 +490,10 @@ impl Consensus for GroupConsensus {
         match self.leading() {
             Ok(_) => {
                 let answer = self.barriers.ask();
-                let metrics = self.metrics.clone();
-                let me = self.me;
+                let seen = self.seen.clone();
                 Box::pin(async move {
                     answer.await.map_err(|failed| match failed {
-                        barrier::Failed::NotLeader => {
-                            ProposeError::NotLeader(not_leader(&metrics, me))
-                        }
+                        barrier::Failed::NotLeader => ProposeError::NotLeader(seen.not_leader()),
                         barrier::Failed::Stopped => ProposeError::Stopped,
                     })
                 })

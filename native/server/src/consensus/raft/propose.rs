@@ -1,8 +1,9 @@
 //! The thread that makes entries of what waits, stamps them, and gives them to the group while this server leads.
 
+use super::GroupRaft;
 use super::log_store::LogStore;
+use super::seen::Seen;
 use super::types::{Commands, Group};
-use super::{GroupRaft, Metrics, leading, not_leader};
 use crate::consensus::queue::{Answer, Waiting, Work};
 use crate::consensus::shared::Shared;
 use crate::consensus::stamp::{MAX_STEP, Stamper};
@@ -27,26 +28,18 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// See the module.
 pub(super) struct Proposer {
     raft: GroupRaft,
-    metrics: Metrics,
+    seen: Seen,
     log: LogStore,
-    me: u64,
     runtime: Handle,
     under_way: Arc<Semaphore>,
 }
 
 impl Proposer {
-    pub(super) fn new(
-        raft: GroupRaft,
-        metrics: Metrics,
-        log: LogStore,
-        me: u64,
-        runtime: Handle,
-    ) -> Proposer {
+    pub(super) fn new(raft: GroupRaft, seen: Seen, log: LogStore, runtime: Handle) -> Proposer {
         Proposer {
             raft,
-            metrics,
+            seen,
             log,
-            me,
             runtime,
             under_way: Arc::new(Semaphore::new(UNDER_WAY)),
         }
@@ -86,7 +79,7 @@ impl Proposer {
                     continue;
                 }
             }
-            let term = match leading(&self.metrics, shared, self.me) {
+            let term = match self.seen.leading(shared) {
                 Ok(term) => term,
                 Err(error) => {
                     refuse(batch, &error);
@@ -134,7 +127,7 @@ impl Proposer {
 
     fn nobody(&self) -> ProposeError {
         ProposeError::NotLeader(NotLeader {
-            me: self.me,
+            me: self.seen.me,
             leader: None,
         })
     }
@@ -163,8 +156,7 @@ impl Proposer {
                 Err(error.to_string())
             };
         }
-        let metrics = self.metrics.clone();
-        let me = self.me;
+        let seen = self.seen.clone();
         self.runtime.spawn(async move {
             let mut decided = decided;
             let mut answers = answers;
@@ -184,7 +176,7 @@ impl Proposer {
                     }
                 }
                 Ok(Err(ClientWriteError::ForwardToLeader(_))) => {
-                    let not = not_leader(&metrics, me);
+                    let not = seen.not_leader();
                     for answer in answers {
                         let _ = answer.send(Err(ProposeError::NotLeader(not.clone())));
                     }
