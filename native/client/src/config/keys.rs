@@ -16,12 +16,14 @@ pub const CONNECT_TIMEOUT: &str = "ipc.client.connect.timeout";
 pub const MAX_RESPONSE: &str = "ipc.maximum.response.length";
 /// An idle connection is pinged after this time, 1 minute.
 pub const PING_INTERVAL: &str = "ipc.ping.interval";
-/// How often another server is tried, 500.
+/// How often all servers are tried, 500.
 pub const FAILOVER_ATTEMPTS: &str = "ozone.client.failover.max.attempts";
 /// Wait once all servers were tried, 2 s.
 pub const FAILOVER_WAIT: &str = "ozone.client.wait.between.retries.millis";
 /// How long one call may take with all its retries, 2 minutes.
 pub const CALL_TIMEOUT: &str = "libappend.call.timeout";
+/// How long one of several servers is listened to before another is asked, 5 s. Nothing else than the call's own time bounds a single one.
+pub const ATTEMPT_TIMEOUT: &str = "libappend.om.attempt.timeout";
 /// How long the result of a publication is asked for again when its answer was lost, 15 minutes, which is also the most.
 pub const OUTCOME_TIMEOUT: &str = "libappend.outcome.timeout";
 /// How long an append goes on, once the lease of the writer before it is over, to recover the file, 30 s.

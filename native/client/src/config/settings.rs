@@ -38,6 +38,7 @@ pub(crate) struct Settings {
     pub(crate) failover_attempts: u32,
     pub(crate) failover_wait: Duration,
     pub(crate) call_timeout: Duration,
+    pub(crate) attempt_timeout: Duration,
     pub(crate) outcome_timeout: Duration,
     pub(crate) recovery_budget: Duration,
     pub(crate) checksum_type: ChecksumType,
@@ -73,6 +74,7 @@ impl Settings {
             failover_wait: time(config, keys::FAILOVER_WAIT, Duration::from_secs(2))?,
             call_timeout: time(config, keys::CALL_TIMEOUT, Duration::from_secs(120))?
                 .min(LONGEST_CALL),
+            attempt_timeout: time(config, keys::ATTEMPT_TIMEOUT, Duration::from_secs(5))?,
             outcome_timeout: time(config, keys::OUTCOME_TIMEOUT, LONGEST_CALL)?.min(LONGEST_CALL),
             recovery_budget: time(config, keys::RECOVERY_BUDGET, Duration::from_secs(30))?,
             checksum_type: choice(

@@ -6,11 +6,20 @@ use append_wire::om::{AppendCode, OmResponse, Status};
 use crate::error::{Error, ErrorKind, Retry, table};
 use crate::status::from_wire;
 
+/// The server that another one takes for the leader. It counts only if it is one that the caller was told of.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Hint {
+    /// Its name in the group.
+    pub(super) id: String,
+    /// Its `host:port`, if that was said.
+    pub(super) address: Option<String>,
+}
+
 /// What an exception of a server asks for.
 #[derive(Debug)]
 pub(super) enum Exception {
-    /// Another server leads, perhaps the one with this node id.
-    NotLeader(Option<String>),
+    /// Another server leads, perhaps this one.
+    NotLeader(Option<Hint>),
     /// This server leads but is not ready; nothing was done.
     NotReady(String),
     /// No server would serve this call.
@@ -51,11 +60,19 @@ pub(super) fn description(text: &str) -> Exception {
 }
 
 /// The node of `... Suggested leader is OM:<nodeId>[<address>].`
-fn suggested_leader(message: &str) -> Option<String> {
+fn suggested_leader(message: &str) -> Option<Hint> {
     let rest = message.split_once("Suggested leader is OM:")?.1;
     let end = rest.find(['[', ' ']).unwrap_or(rest.len());
-    let node = rest.get(..end)?.trim_end_matches('.');
-    (!node.is_empty()).then(|| node.to_owned())
+    let id = rest.get(..end)?.trim_end_matches('.');
+    let address = rest
+        .get(end..)
+        .and_then(|rest| rest.strip_prefix('['))
+        .and_then(|rest| rest.rsplit_once(']'))
+        .map(|(address, _)| address.to_owned());
+    (!id.is_empty()).then(|| Hint {
+        id: id.to_owned(),
+        address,
+    })
 }
 
 /// Whether the server asks for the same call again, though this was an answer.
@@ -113,17 +130,29 @@ mod tests {
         let class = format!("{PACKAGE}.OMNotLeaderException");
         let hinted = "OM:om1 is not the leader. Suggested leader is OM:om2[10.0.0.2:9862].";
         let unhinted = "OM:om1 is not the leader. Could not determine the leader node.";
-        assert!(
-            matches!(exception(&class, hinted), Exception::NotLeader(Some(node)) if node == "om2")
-        );
+        let om2 = |address: Option<&str>| Hint {
+            id: "om2".to_owned(),
+            address: address.map(str::to_owned),
+        };
+        assert!(matches!(
+            exception(&class, hinted),
+            Exception::NotLeader(Some(hint)) if hint == om2(Some("10.0.0.2:9862"))
+        ));
+        for (text, address) in [("OM:om2.", None), ("OM:om2[[::1]:5].", Some("[::1]:5"))] {
+            assert_eq!(
+                suggested_leader(&format!("no. Suggested leader is {text}")),
+                Some(om2(address))
+            );
+        }
         assert!(matches!(
             exception(&class, unhinted),
             Exception::NotLeader(None)
         ));
         let over_grpc = format!("{class}: {hinted}");
-        assert!(
-            matches!(description(&over_grpc), Exception::NotLeader(Some(node)) if node == "om2")
-        );
+        assert!(matches!(
+            description(&over_grpc),
+            Exception::NotLeader(Some(hint)) if hint == om2(Some("10.0.0.2:9862"))
+        ));
     }
 
     #[test]

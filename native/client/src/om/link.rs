@@ -6,7 +6,7 @@ use append_wire::om::{OmRequest, OmResponse};
 use tonic::metadata::MetadataValue;
 use tonic::transport::{Channel, Endpoint};
 
-use super::classify::{self, Exception};
+use super::classify::{self, Exception, Hint};
 use super::connection::{self, CallError, Connection};
 use crate::config::address::Node;
 use crate::config::{Settings, Transport};
@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind};
 #[derive(Debug)]
 pub(super) enum Attempt {
     Answer(Box<OmResponse>),
-    NotLeader(Option<String>),
+    NotLeader(Option<Hint>),
     NotReady(String),
     Refused(Error),
     Unreachable {

@@ -8,8 +8,11 @@ mod connection;
 mod direct;
 mod invocation;
 mod link;
+mod round;
 mod server;
 
+#[cfg(test)]
+mod failover_tests;
 #[cfg(test)]
 mod tests;
 
@@ -27,8 +30,10 @@ use crate::config::Settings;
 use crate::config::address::Node;
 use crate::error::{Error, ErrorKind};
 use crate::runtime::park;
+use classify::Hint;
 use invocation::Invocations;
 use link::{Attempt, Opening, rpc_attempt};
+use round::Round;
 use server::Server;
 
 /// The client version that Ozone's servers must know to answer in full.
@@ -102,6 +107,8 @@ pub(crate) struct OmClient {
     call_timeout: Duration,
     /// How long the outcome of a change is asked for once its answer was lost.
     outcome_timeout: Duration,
+    /// How long one attempt is listened to where there are other servers.
+    attempt_timeout: Duration,
     /// A connection that leaves a call without an answer for this long is not used for another.
     silence: Duration,
     failover_wait: Duration,
@@ -118,6 +125,10 @@ impl OmClient {
     ) -> Result<OmClient> {
         let identity: [u8; 16] = uuid::Uuid::new_v4().into_bytes();
         let (client, _) = identity.split_first_chunk().unwrap_or((&[0; 8], &[]));
+        let mut silence = settings.connect_timeout.min(LONGEST_SILENCE);
+        if nodes.len() > 1 {
+            silence = silence.min(settings.attempt_timeout);
+        }
         let mut om = OmClient {
             servers: nodes.into_iter().map(Server::new).collect(),
             current: AtomicUsize::new(0),
@@ -127,7 +138,8 @@ impl OmClient {
             call_ids: AtomicI32::new(0),
             call_timeout: settings.call_timeout,
             outcome_timeout: settings.outcome_timeout,
-            silence: settings.connect_timeout.min(LONGEST_SILENCE),
+            attempt_timeout: settings.attempt_timeout,
+            silence,
             failover_wait: settings.failover_wait,
             failover_attempts: settings.failover_attempts,
             features: Features::default(),
@@ -265,22 +277,28 @@ impl Call<'_> {
         let mut waits = self.waits();
         let mut maybe_done = false;
         let mut attempts: u32 = 0;
-        let mut tried = 0;
-        let mut last;
+        let mut answered = false;
+        let first = self.om.current.load(Ordering::Relaxed) % self.om.servers.len();
+        let mut round = Round::new(&self.om.servers, first, self.om.attempt_timeout);
         loop {
             request.answered_below = answered_below();
-            let at = self.om.current.load(Ordering::Relaxed) % self.om.servers.len();
-            let attempt = self
-                .attempt(at, request, attempts, self.attempt_deadline(maybe_done))
-                .await;
+            let at = round.at();
+            let deadline = round.listen_until(self.attempt_deadline(maybe_done));
+            let attempt = self.attempt(at, request, attempts, deadline).await;
             attempts = attempts.saturating_add(1);
-            let mut wait = false;
+            match &attempt {
+                Attempt::Unreachable { .. } if Instant::now() >= deadline => round.fell_silent(),
+                Attempt::Unreachable { .. } => {}
+                _ => round.heard(),
+            }
+            let (last, wait);
             match attempt {
                 Attempt::Answer(response) if classify::wants_retry(&response) => {
                     wait = true;
                     last = classify::refusal(&response).unwrap_or_else(|| unreachable(""));
                 }
                 Attempt::Answer(response) => {
+                    self.lead(at);
                     return match classify::refusal(&response) {
                         None => Ok(*response),
                         Some(error) => Err(error),
@@ -290,36 +308,34 @@ impl Call<'_> {
                 Attempt::Refused(error) => return Err(error),
                 Attempt::NotReady(why) => {
                     wait = true;
+                    answered = true;
                     last = Error::new(ErrorKind::Unavailable, why);
                 }
                 Attempt::NotLeader(hint) => {
-                    tried += 1;
-                    self.move_on(at, hint.as_deref());
+                    answered = true;
+                    round.does_not_lead();
+                    wait = self.move_on(&mut round, hint.as_ref());
                     last = Error::new(ErrorKind::Unavailable, "no server leads");
                 }
                 Attempt::Unreachable { why, maybe_sent } => {
-                    tried += 1;
                     maybe_done |= maybe_sent && self.effect == Effect::Change;
-                    self.move_on(at, None);
+                    wait = self.move_on(&mut round, None);
                     last = unreachable(why);
                     if maybe_done && !self.om.can_resend() {
                         return Err(unknown(&last));
                     }
+                    if wait && !answered && self.patience == Patience::OneRound {
+                        return Err(last);
+                    }
                 }
-            }
-            if tried >= self.om.servers.len() {
-                if self.patience == Patience::OneRound && last.kind() == ErrorKind::Connect {
-                    return Err(last);
-                }
-                tried = 0;
-                wait = true;
             }
             let wait = if wait {
-                waits.next().unwrap_or(self.om.failover_wait)
+                round.pause(waits.next().unwrap_or(self.om.failover_wait))
             } else {
                 Duration::ZERO
             };
-            if Instant::now() + wait >= self.end(maybe_done) || attempts > self.om.failover_attempts
+            if Instant::now() + wait >= self.end(maybe_done)
+                || round.rounds() > self.om.failover_attempts
             {
                 return Err(match last.kind() {
                     _ if maybe_done => unknown(&last),
@@ -343,7 +359,7 @@ impl Call<'_> {
         }
     }
 
-    /// Until when one attempt is waited for: a server that says nothing is not asked once only.
+    /// Until when one attempt may be waited for: a server that says nothing is not asked once only.
     fn attempt_deadline(&self, maybe_done: bool) -> Instant {
         let longest = Instant::now() + self.om.call_timeout;
         self.end(maybe_done).min(longest)
@@ -403,17 +419,21 @@ impl Call<'_> {
         }
     }
 
-    /// The next server, or the one that the hint names. Another call may have moved on already.
-    fn move_on(&self, from: usize, hint: Option<&str>) {
-        let servers = &self.om.servers;
-        let next = hint
-            .and_then(|id| servers.iter().position(|server| server.id() == id))
-            .filter(|hinted| *hinted != from)
-            .unwrap_or((from + 1) % servers.len());
-        let _ = self
-            .om
-            .current
-            .compare_exchange(from, next, Ordering::Relaxed, Ordering::Relaxed);
+    /// Turns to the next server, or to the one that the hint names, and other calls with it unless one of them has found another
+    /// already. True when a pause is due.
+    fn move_on(&self, round: &mut Round<'_>, hint: Option<&Hint>) -> bool {
+        let current = &self.om.current;
+        let from = round.at();
+        let pause = round.turn(hint, current.load(Ordering::Relaxed));
+        let _ = current.compare_exchange(from, round.at(), Ordering::Relaxed, Ordering::Relaxed);
+        pause
+    }
+
+    /// This server answers: it is the one that calls begin with. Reads that need no leader are answered by others too, and say nothing.
+    fn lead(&self, at: usize) {
+        if self.effect == Effect::Change {
+            self.om.current.store(at, Ordering::Relaxed);
+        }
     }
 
     fn waits(&self) -> impl Iterator<Item = Duration> + use<> {

@@ -1,6 +1,7 @@
 //! One server of the group and the link to it, made when it is needed and made again when it broke.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
 
@@ -10,11 +11,15 @@ use crate::config::address::Node;
 use crate::error::{Error, ErrorKind};
 use crate::runtime;
 
+/// How long a server that fell silent comes last.
+const SILENT_FOR: Duration = Duration::from_secs(30);
+
 #[derive(Debug)]
 pub(super) struct Server {
     node: Node,
     link: Mutex<State>,
     directs: Directs,
+    silent_since: std::sync::Mutex<Option<Instant>>,
 }
 
 #[derive(Debug, Default)]
@@ -29,11 +34,41 @@ impl Server {
             node,
             link: Mutex::default(),
             directs: Directs::default(),
+            silent_since: std::sync::Mutex::default(),
         }
     }
 
     pub(super) fn id(&self) -> &str {
         &self.node.id
+    }
+
+    /// Its address as hints write it.
+    pub(super) fn address(&self) -> String {
+        if self.node.host.contains(':') {
+            format!("[{}]:{}", self.node.host, self.node.port)
+        } else {
+            format!("{}:{}", self.node.host, self.node.port)
+        }
+    }
+
+    /// It did not answer a call a moment ago, and has said nothing since.
+    pub(super) fn is_silent(&self) -> bool {
+        self.silent_since()
+            .is_some_and(|since| since.elapsed() < SILENT_FOR)
+    }
+
+    pub(super) fn fell_silent(&self) {
+        *self.silent_since() = Some(Instant::now());
+    }
+
+    pub(super) fn heard(&self) {
+        *self.silent_since() = None;
+    }
+
+    fn silent_since(&self) -> std::sync::MutexGuard<'_, Option<Instant>> {
+        self.silent_since
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A failed attempt at this server.

@@ -8,6 +8,9 @@ use append_wire::hrpc::{
     Call, CallIdentity, ClientFrame, Failure, PREAMBLE_LEN, decode_client_frame, encode_failure,
     encode_success, split_frame,
 };
+use append_wire::om::ozone_manager_service_server::{
+    OzoneManagerService, OzoneManagerServiceServer,
+};
 use append_wire::om::{
     AppendFeature, OmRequest, OmResponse, ServiceInfo, ServiceListResponse, Status, Type,
 };
@@ -16,6 +19,7 @@ use prost::Message;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
+use tokio_stream::wrappers::TcpListenerStream;
 
 use crate::config::address::Node;
 
@@ -82,6 +86,30 @@ impl FakeOm {
         FakeOm::listen(true, 1, |_| ok()).await
     }
 
+    /// As [`FakeOm::numbered`], over gRPC.
+    pub(crate) async fn grpc(script: impl Fn(usize) -> Reply + Send + Sync + 'static) -> FakeOm {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (sender, seen) = mpsc::unbounded_channel();
+        let service = Grpc {
+            script: Box::new(script),
+            count: AtomicUsize::new(0),
+            seen: sender,
+        };
+        let task = tokio::spawn(async move {
+            tonic::transport::Server::builder()
+                .add_service(OzoneManagerServiceServer::new(service))
+                .serve_with_incoming(TcpListenerStream::new(listener))
+                .await
+                .unwrap();
+        });
+        FakeOm {
+            address,
+            seen,
+            task,
+        }
+    }
+
     async fn listen(
         appends: bool,
         mute: usize,
@@ -133,6 +161,41 @@ impl FakeOm {
 impl Drop for FakeOm {
     fn drop(&mut self) {
         self.task.abort();
+    }
+}
+
+/// The same over gRPC, where a call has no identity but the request's own.
+struct Grpc {
+    script: Box<dyn Fn(usize) -> Reply + Send + Sync>,
+    count: AtomicUsize,
+    seen: mpsc::UnboundedSender<Seen>,
+}
+
+#[tonic::async_trait]
+impl OzoneManagerService for Grpc {
+    async fn submit_request(
+        &self,
+        request: tonic::Request<OmRequest>,
+    ) -> Result<tonic::Response<OmResponse>, tonic::Status> {
+        let request = request.into_inner();
+        if request.cmd_type() == Type::ServiceList {
+            return Ok(tonic::Response::new(service_list(true)));
+        }
+        let reply = (self.script)(self.count.fetch_add(1, Ordering::SeqCst));
+        let call = CallIdentity {
+            client_id: [0; 16],
+            call_id: 0,
+            retry_count: 0,
+        };
+        let _ = self.seen.send(Seen { call, request });
+        match reply {
+            Reply::Answer(response) => Ok(tonic::Response::new(*response)),
+            Reply::Exception(class, message) => Err(tonic::Status::internal(format!(
+                "org.apache.hadoop.ozone.om.exceptions.{class}: {message}"
+            ))),
+            Reply::Garbage | Reply::Close => Err(tonic::Status::unavailable("going")),
+            Reply::Nothing => std::future::pending().await,
+        }
     }
 }
 
