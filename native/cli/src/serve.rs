@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use append_server::config::{DEFAULT_HTTP_PORT, DEFAULT_PORT};
+use append_server::config::{DEFAULT_HTTP_PORT, DEFAULT_PORT, keys};
 use append_server::{Options, Server};
 use clap::Args;
 
@@ -27,6 +27,18 @@ pub(crate) struct ServeArgs {
     /// Host that clients are told, if it is not the one of --listen
     #[arg(long, value_name = "HOST")]
     advertise: Option<String>,
+    /// Number of this server in its group, from 1; for ever the same for one data folder
+    #[arg(long, value_name = "N")]
+    id: Option<u64>,
+    /// Where the servers of the group reach each other, this one among them
+    #[arg(long, value_name = "1=HOST:PORT,2=HOST:PORT,...")]
+    peers: Option<String>,
+    /// Make the group of all the peers: once, on one of them, on empty folders
+    #[arg(long)]
+    found: bool,
+    /// Datanodes that blocks are placed on, instead of one in this process; a group needs them
+    #[arg(long, value_name = "HOST:PORT,...")]
+    datanodes: Option<String>,
     /// Allow addresses that other machines reach, although nobody is authenticated
     #[arg(long)]
     insecure: bool,
@@ -77,6 +89,19 @@ fn options(args: ServeArgs) -> Result<Options, String> {
             .set(&key, &value)
             .map_err(|error| error.to_string())?;
     }
+    let named = [
+        (keys::SERVER_ID, args.id.map(|id| id.to_string())),
+        (keys::PEERS, args.peers),
+        (keys::DATANODES, args.datanodes),
+    ];
+    for (key, value) in named {
+        if let Some(value) = value {
+            options
+                .set(key, &value)
+                .map_err(|error| error.to_string())?;
+        }
+    }
+    options.group.found = args.found;
     options.listen = listen;
     options.grpc_listen = args.grpc;
     options.http_listen = Some(args.http.unwrap_or_else(|| loopback(http_port)));

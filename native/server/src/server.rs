@@ -2,20 +2,24 @@
 //!
 //! ```text
 //! DATA/om/       the consensus: log, rows, checkpoints
-//! DATA/blocks/   the embedded datanode
+//! DATA/blocks/   the embedded datanode of a server that is alone
 //! ```
 
+mod absent;
+mod deciding;
+
 use crate::config::{ConfigError, Entry, Options};
-use crate::consensus::{Consensus, LocalConsensus, OpenError, ProposeError};
+use crate::consensus::{Consensus, GroupError, OpenError, ProposeError};
 use crate::engine::{BlockEngine, Embedded};
 use crate::files;
-use crate::http::{self, Asked, Health, Shown, Taken};
+use crate::http::{self, Asked, Grouping, Health, Regrouped, Shown, Taken};
 use crate::om::{Advertised, Om, duties::Duties};
 use crate::rpc::{Listener, Service, grpc_routes, serve_grpc_only};
 use append_datanode::{Datanode, StoreOptions};
 use append_namespace::command::{Command, Finalize, Holder, LAYOUT_APPEND, Limits, Request};
 use append_namespace::reply::{Answer, Refusal};
 use append_namespace::{RowsError, read};
+use deciding::Deciding;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -75,6 +79,14 @@ pub enum StartError {
         /// Why not.
         refusal: Refusal,
     },
+    /// The group was not founded.
+    #[error(
+        "the group was not founded: {0}. --found is for empty folders; a server that belongs to a group is started without it"
+    )]
+    Found(GroupError),
+    /// What was asked for is not built.
+    #[error("{0}")]
+    Unsupported(&'static str),
     /// A task of the start was lost.
     #[error("the start was interrupted: {0}")]
     Interrupted(#[from] tokio::task::JoinError),
@@ -88,7 +100,7 @@ pub struct Running {
     host: String,
     stop: CancellationToken,
     tasks: TaskTracker,
-    consensus: Arc<LocalConsensus>,
+    deciding: Deciding,
 }
 
 /// The way to a [`Running`] server.
@@ -111,30 +123,40 @@ impl Server {
         let http = http_listener.as_ref().map(|(_, address)| *address);
 
         make_folder(&options.data)?;
-        let (datanode, consensus) = open(&options).await?;
-        configure(&*consensus, &options).await?;
         let host = options.host();
-        let number = register(&*consensus, &datanode, &host, rpc.port()).await?;
+        let Opened { deciding, datanode } = open(&options, &host, rpc.port()).await?;
+        let consensus = deciding.consensus();
 
         let stop = CancellationToken::new();
         let tasks = TaskTracker::new();
-        let engine = Arc::new(Embedded::new(number, datanode.uuid().to_string()));
-        watch(&tasks, &datanode, &engine, &options, &stop);
+        let blocks = match &datanode {
+            Some(datanode) => {
+                configure(&*consensus, &options).await?;
+                let number = register(&*consensus, datanode, &host, rpc.port()).await?;
+                let engine = Arc::new(Embedded::new(number, datanode.uuid().to_string()));
+                watch(&tasks, datanode, &engine, &options, &stop);
+                Blocks::Embedded(engine)
+            }
+            None => Blocks::Absent,
+        };
+        if let Deciding::Grouped(leader) = &deciding {
+            if options.group.found {
+                leader.found().await?;
+            }
+            tasks.spawn(Arc::clone(leader).make_ready(options.clone(), stop.clone()));
+        }
         let advertised = Advertised {
             host: host.clone(),
             rpc_port: rpc.port(),
             http_port: http.map(|address| address.port()),
         };
-        let om: Arc<dyn Service> = Arc::new(Om::new(
-            Arc::clone(&consensus) as Arc<dyn Consensus>,
-            Arc::clone(&engine) as Arc<dyn BlockEngine>,
-            advertised,
-        ));
-        tasks.spawn(Duties::default().run(
-            Arc::clone(&consensus) as Arc<dyn Consensus>,
-            stop.clone(),
-        ));
-        let routes = grpc_routes(Arc::clone(&om)).add_service(datanode.service());
+        let om: Arc<dyn Service> =
+            Arc::new(Om::new(Arc::clone(&consensus), blocks.engine(), advertised));
+        tasks.spawn(Duties::default().run(consensus, stop.clone()));
+        let mut routes = grpc_routes(Arc::clone(&om));
+        if let Some(datanode) = &datanode {
+            routes = routes.add_service(datanode.service());
+        }
         if let Some((socket, _)) = grpc_listener {
             tasks.spawn(serve_grpc_only(
                 socket,
@@ -145,19 +167,20 @@ impl Server {
         }
         if let Some((socket, _)) = http_listener {
             let shown = Arc::new(Pages {
-                consensus: Arc::clone(&consensus),
-                engine,
+                deciding: deciding.clone(),
+                blocks,
                 options: options.clone(),
             });
             tasks.spawn(http::serve(socket, shown, stop.clone()));
         }
-        tasks.spawn(
-            Listener::new(listener, om, routes, options.rpc)
-                .with_lines(datanode.lines())
-                .serve(stop.clone()),
-        );
+        let mut listener = Listener::new(listener, om, routes, options.rpc);
+        if let Some(datanode) = &datanode {
+            listener = listener.with_lines(datanode.lines());
+        }
+        tasks.spawn(listener.serve(stop.clone()));
         tasks.close();
-        tracing::info!(%rpc, ?grpc, ?http, data = %options.data.display(), datanode = %datanode.uuid(), "serving");
+        let datanode = datanode.map(|datanode| datanode.uuid().to_string());
+        tracing::info!(%rpc, ?grpc, ?http, data = %options.data.display(), datanode, "serving");
         Ok(Running {
             rpc,
             grpc,
@@ -165,7 +188,7 @@ impl Server {
             host,
             stop,
             tasks,
-            consensus,
+            deciding,
         })
     }
 }
@@ -211,8 +234,8 @@ impl Running {
         {
             tracing::warn!("connections are left behind");
         }
-        let consensus = Arc::clone(&self.consensus);
-        if let Err(error) = tokio::task::spawn_blocking(move || consensus.shutdown()).await {
+        let deciding = self.deciding.clone();
+        if let Err(error) = tokio::task::spawn_blocking(move || deciding.shutdown()).await {
             tracing::error!(%error, "the consensus did not stop in good order");
         }
     }
@@ -261,26 +284,82 @@ fn make_folder(data: &Path) -> Result<(), StartError> {
     files::create_dirs(data).map_err(failed)
 }
 
-async fn open(options: &Options) -> Result<(Datanode, Arc<LocalConsensus>), StartError> {
-    let blocks = options.data.join(BLOCKS_FOLDER);
-    let om = options.data.join(OM_FOLDER);
-    let consensus = options.consensus.clone();
+/// What a data folder gives.
+struct Opened {
+    deciding: Deciding,
+    /// Of a server that is alone.
+    datanode: Option<Datanode>,
+}
+
+/// Opens the data folder of a server that clients reach at `host` and `port`.
+async fn open(options: &Options, host: &str, port: u16) -> Result<Opened, StartError> {
+    if !options.datanodes.is_empty() {
+        return Err(StartError::Unsupported(
+            "datanodes in processes of their own are not supported by this version",
+        ));
+    }
+    let options = options.clone();
+    if options.group.is_set() {
+        let address = options.group.listen().map_err(ConfigError::Group)?;
+        let peers = std::net::TcpListener::bind(address)
+            .map_err(|source| StartError::Bind { address, source })?;
+        let client = if host.contains(':') {
+            format!("[{host}]:{port}")
+        } else {
+            format!("{host}:{port}")
+        };
+        return tokio::task::spawn_blocking(move || {
+            let leader = Deciding::grouped(&options, &client, peers)?;
+            Ok(Opened {
+                deciding: Deciding::Grouped(leader),
+                datanode: None,
+            })
+        })
+        .await?;
+    }
     let store = StoreOptions {
-        on_fatal: Some(Arc::clone(&consensus.on_fatal)),
+        on_fatal: Some(Arc::clone(&options.consensus.on_fatal)),
         roll_bytes: options.container_bytes,
         ..StoreOptions::default()
     };
     tokio::task::spawn_blocking(move || {
-        let consensus = LocalConsensus::open(&om, consensus)?;
-        Ok((Datanode::open(&blocks, store)?, consensus))
+        let alone = Deciding::alone(&options)?;
+        Ok(Opened {
+            deciding: Deciding::Alone(alone),
+            datanode: Some(Datanode::open(&options.data.join(BLOCKS_FOLDER), store)?),
+        })
     })
     .await?
+}
+
+/// Where blocks go.
+enum Blocks {
+    Embedded(Arc<Embedded>),
+    Absent,
+}
+
+impl Blocks {
+    fn engine(&self) -> Arc<dyn BlockEngine> {
+        match self {
+            Blocks::Embedded(engine) => Arc::clone(engine) as Arc<dyn BlockEngine>,
+            Blocks::Absent => Arc::new(absent::Absent),
+        }
+    }
+
+    /// Datanodes that take blocks.
+    fn live(&self) -> usize {
+        match self {
+            Blocks::Embedded(engine) => usize::from(engine.lives()),
+            Blocks::Absent => 0,
+        }
+    }
 }
 
 /// Gives a fresh folder the newest layout and its limits, and any folder those that the operator set. The layout of a folder that an older
 /// version wrote is the operator's to finalize.
 async fn configure(consensus: &dyn Consensus, options: &Options) -> Result<(), StartError> {
-    let fresh = consensus.position().command == 0;
+    // A leader may have gone between the two commands below, or before the answer.
+    let fresh = consensus.position().command <= 1;
     let current = consensus.limits();
     let wanted = options
         .limits
@@ -376,34 +455,39 @@ fn watch(
 
 /// What the HTTP pages show.
 struct Pages {
-    consensus: Arc<LocalConsensus>,
-    engine: Arc<Embedded>,
+    deciding: Deciding,
+    blocks: Blocks,
     options: Options,
 }
 
 impl Shown for Pages {
     fn health(&self) -> Asked {
-        let barrier = self.consensus.read_barrier();
-        let live_datanodes = usize::from(self.engine.lives());
+        let deciding = self.deciding.clone();
+        let live_datanodes = self.blocks.live();
         Box::pin(async move {
             Health {
-                serving: barrier.await.is_ok(),
+                serving: deciding.serves().await,
                 live_datanodes,
             }
         })
     }
 
     fn configuration(&self) -> Vec<Entry> {
-        self.options.effective(&self.consensus.limits())
+        self.options.effective(&self.deciding.consensus().limits())
     }
 
     fn checkpoint(&self) -> Taken {
-        let consensus = Arc::clone(&self.consensus);
+        let deciding = self.deciding.clone();
         Box::pin(async move {
-            match tokio::task::spawn_blocking(move || consensus.checkpoint()).await {
+            match tokio::task::spawn_blocking(move || deciding.checkpoint()).await {
                 Ok(taken) => taken.map_err(|error| error.to_string()),
                 Err(error) => Err(error.to_string()),
             }
         })
+    }
+
+    fn group(&self, asked: Grouping) -> Regrouped {
+        let deciding = self.deciding.clone();
+        Box::pin(async move { deciding.group(asked).await })
     }
 }

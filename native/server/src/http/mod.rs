@@ -3,16 +3,21 @@
 //!
 //! `/health` answers 200 while requests are served and blocks can be written, else 503 with the reason; `/prom` gives the metrics in
 //! Prometheus' text, without paths or ids in labels; `/conf` gives the configuration in force as Hadoop does, XML or
-//! (`?format=json`) JSON, secrets left out. `POST /admin/checkpoint` takes a checkpoint, verifies it and answers when it is kept; only
-//! peers on the loopback may ask, and only with the header `X-Append-Admin`, which no page in a browser can send here.
+//! (`?format=json`) JSON, secrets left out. `POST /admin/checkpoint` takes a checkpoint, verifies it and answers when it is kept;
+//! `GET /admin/members` tells who belongs to the group, and POST of `/admin/transfer?id=N`, `/admin/admit?peer=HOST:PORT`,
+//! `/admin/dismiss?id=N` changes that. Only peers on the loopback may ask, and only with the header `X-Append-Admin`, which no page in a
+//! browser can send here.
 
+mod admin;
 mod conf;
+
+pub use admin::{Changed, Grouping};
 
 use crate::config::Entry;
 use crate::store::checkpoint::Summary;
 use axum::Router;
-use axum::extract::{ConnectInfo, Query, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::extract::{Query, State};
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
@@ -45,7 +50,7 @@ pub struct Health {
 impl Health {
     fn reason(&self) -> Option<&'static str> {
         if !self.serving {
-            Some("the metadata log has stopped")
+            Some("the metadata log has stopped, or its group has no leader")
         } else if self.live_datanodes == 0 {
             Some("no datanode answers")
         } else {
@@ -63,6 +68,9 @@ pub const ADMIN_HEADER: &str = "x-append-admin";
 /// A checkpoint, when it is taken, or why there is none.
 pub type Taken = Pin<Box<dyn Future<Output = Result<Summary, String>> + Send>>;
 
+/// What a group answers, when it does.
+pub type Regrouped = Pin<Box<dyn Future<Output = Changed> + Send>>;
+
 /// What the pages show.
 pub trait Shown: Send + Sync + 'static {
     /// How the server is now.
@@ -71,6 +79,8 @@ pub trait Shown: Send + Sync + 'static {
     fn configuration(&self) -> Vec<Entry>;
     /// Takes a checkpoint now.
     fn checkpoint(&self) -> Taken;
+    /// Looks at the group, or changes it.
+    fn group(&self, asked: Grouping) -> Regrouped;
 }
 
 /// The recorder of this process, installed by the first server in it. Absent when the host program has its own.
@@ -102,7 +112,11 @@ pub async fn serve(socket: TcpListener, shown: Arc<dyn Shown>, stop: Cancellatio
         .route("/health", get(health))
         .route("/prom", get(prom))
         .route("/conf", get(configuration))
-        .route("/admin/checkpoint", post(checkpoint))
+        .route("/admin/checkpoint", post(admin::checkpoint))
+        .route("/admin/members", get(admin::members))
+        .route("/admin/transfer", post(admin::transfer))
+        .route("/admin/admit", post(admin::admit))
+        .route("/admin/dismiss", post(admin::dismiss))
         .with_state(shown)
         .into_make_service_with_connect_info::<SocketAddr>();
     let upkeep = tokio::spawn(fold_times(stop.clone()));
@@ -145,35 +159,6 @@ async fn health(State(shown): State<Arc<dyn Shown>>) -> Response {
         page.to_string(),
     )
         .into_response()
-}
-
-async fn checkpoint(
-    State(shown): State<Arc<dyn Shown>>,
-    ConnectInfo(peer): ConnectInfo<SocketAddr>,
-    headers: HeaderMap,
-) -> Response {
-    if !peer.ip().to_canonical().is_loopback() || !headers.contains_key(ADMIN_HEADER) {
-        return (
-            StatusCode::FORBIDDEN,
-            "only for `append admin` on this machine",
-        )
-            .into_response();
-    }
-    match shown.checkpoint().await {
-        Ok(taken) => {
-            let page = serde_json::json!({
-                "index": taken.mark.index,
-                "rows": taken.rows,
-                "bytes": taken.bytes,
-            });
-            (
-                [(header::CONTENT_TYPE, "application/json")],
-                page.to_string(),
-            )
-                .into_response()
-        }
-        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error).into_response(),
-    }
 }
 
 async fn prom() -> Response {

@@ -32,6 +32,10 @@ impl Shown for Fake {
             bytes: 99,
         })))
     }
+
+    fn group(&self, asked: Grouping) -> Regrouped {
+        Box::pin(std::future::ready(Err(format!("{asked:?}"))))
+    }
 }
 
 async fn page(address: SocketAddr, path: &str) -> (u16, String) {
