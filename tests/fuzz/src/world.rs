@@ -6,8 +6,9 @@ use std::sync::LazyLock;
 
 use append_namespace::command::{
     AllocateBlock, AppendFile, BucketName, Command, CreateBucket, CreateDirectory, CreateMode,
-    CreateVolume, Delete, DeleteKeys, Handle, Holder, Invocation, KeyPath, Layout, OpenKey,
-    Publish, PublishKind, Rename, RenewLeases, SetTimes, SubmittedBlock, Target, VolumeName,
+    CreateVolume, Delete, DeleteKeys, Finalize, Handle, Holder, Invocation, KeyPath, LAYOUT_APPEND,
+    Layout, OpenKey, Publish, PublishKind, Rename, RenewLeases, SetTimes, SubmittedBlock, Target,
+    VolumeName,
 };
 use append_namespace::reply::{Admitted, Answer, Decided, GivenBlock};
 use append_namespace::{Change, Entry, Keyspace, Machine, Request, Rows, RowsError, Stamp};
@@ -191,6 +192,9 @@ impl World {
             entries: Vec::new(),
             sequence: 0,
         };
+        world.must(Command::Finalize(Finalize {
+            layout: LAYOUT_APPEND,
+        }));
         world.must(Command::RegisterHolder(Holder {
             uuid: "holder".into(),
             host: "h".into(),
