@@ -45,10 +45,10 @@ contract: build contract-only ## Hadoop's own contract suites against our server
 
 # What `make test` calls once everything is built.
 contract-only:
-	scripts/with-server -- scripts/contract-table
+	scripts/with-server -D ozone.om.lease.soft.limit=8s -- scripts/contract-table
 
 matrix: build ## all of Hadoop's suites that we pass: Hadoop 3.4.2 and 3.5.0, ofs and o3fs, FSO and LEGACY buckets
-	scripts/with-server -- scripts/contract-table --matrix
+	scripts/with-server -D ozone.om.lease.soft.limit=8s -- scripts/contract-table --matrix
 
 bench: ## libappend beside HDFS and beside what this machine allows; BENCH=--quick for a short look
 	bench/run $(or $(BENCH),--full)

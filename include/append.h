@@ -695,7 +695,8 @@ int append_fs_capabilities(append_fs *fs, const char *path, const append_wait *w
 /**
  * Recovers a file whose writer died, at the length that its writer had synced or more; a file that is closed is left alone. 1: it is
  * closed now. -1: it is not; APPEND_KIND_CONFLICT while the lease of its writer runs (append_error_retry_after_ms tells for how
- * long), APPEND_KIND_RECOVERING if a datanode could not be asked: call again.
+ * long), APPEND_KIND_RECOVERING if a datanode could not be asked: call again. A writer of this connection is not waited for: its
+ * stream is over then.
  */
 int append_recover_lease(append_fs *fs,
                          const char *path,

@@ -86,7 +86,7 @@ pub(crate) const TABLE: &[(ErrorKind, Exception)] = &[
         ErrorKind::Recovering,
         of_hdfs(
             "org/apache/hadoop/hdfs/protocol/RecoveryInProgressException",
-            "io/libappend/fs/AlreadyBeingCreatedException",
+            "io/libappend/fs/RecoveryInProgressException",
         ),
     ),
     (

@@ -242,6 +242,7 @@ static void p8_a_close_that_fails_closes_for_good(void)
     config = OK(append_config_new(&error));
     OK(append_config_set(config, "libappend.call.timeout", "1s", &error));
     OK(append_config_set(config, "libappend.datanode.timeout", "1s", &error));
+    OK(append_config_set(config, "libappend.outcome.timeout", "1s", &error));
     impatient = OK(append_fs_connect(server(), config, NULL, &error));
     OK(append_config_free(config, &error));
     write_file(BUCKET "/failing", "before", 6);

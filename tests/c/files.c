@@ -278,11 +278,13 @@ static void a_second_writer_is_told_of_the_first(void)
     append_writer *first, *second;
     append_error *error = NULL;
     const append_holder *holder;
+    /* An append waits for another's session until it is seen alive. */
+    append_wait at_once = {.size = sizeof at_once, .timeout_ms = 300};
 
     write_file(BUCKET "/held", "base", 4);
     first = OK(append_fs_append(fs, BUCKET "/held", NULL, NULL, &error));
     errno = 0;
-    CHECK(append_fs_append(other, BUCKET "/held", NULL, NULL, &error) == NULL);
+    CHECK(append_fs_append(other, BUCKET "/held", NULL, &at_once, &error) == NULL);
     CHECK(errno == EBUSY);
     CHECK(append_error_kind(error) == APPEND_KIND_CONFLICT);
     CHECK(append_error_retry(error) == APPEND_RETRY_AFTER);
@@ -297,6 +299,7 @@ static void a_second_writer_is_told_of_the_first(void)
         CHECK(holder->owner != NULL && holder->blocked_reason != NULL);
     }
     append_error_free(error);
+    FAILS(append_fs_append(other, BUCKET "/held", NULL, NULL, &error), EBUSY, APPEND_KIND_CONFLICT);
     /* Whoever holds the file himself would wait for himself. */
     CHECK(append_fs_append(fs, BUCKET "/held", NULL, NULL, &error) == NULL);
     CHECK(append_error_kind(error) == APPEND_KIND_CONFLICT);

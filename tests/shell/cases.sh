@@ -205,6 +205,38 @@ writer_cases() {
   fi
 }
 
+# Beside the writer of `held`, whose session lives: pages of what is open, and a recovery that an operator forces.
+recovery_cases() {
+  local d=/$vol/fso i token='' page names='' pids=() n
+  for i in 1 2 3; do
+    mkfifo "$tmp/pipe$i"
+    "$APPEND" fs -fs "$APPEND_URI" -appendToFile - "$d/many$i" <"$tmp/pipe$i" >/dev/null 2>"$tmp/many$i.err" &
+    pids+=($!)
+    eval "exec $((i + 2))>\"$tmp/pipe$i\""
+  done
+  until_true eval '[ "$(admin lof --json --prefix many "$d" | jq ".openKeys | length")" = 3 ]'
+  # One file of the prefix a page, behind each other, each once.
+  for n in 1 2 3; do
+    page=$(admin lof --json --length 1 --prefix many ${token:+--token "$token"} "$d")
+    names+=$(jq -r '.openKeys[].keyInfo.keyName' <<<"$page")' '
+    token=$(jq -r '.contToken // empty' <<<"$page")
+    [ -n "$token" ] || break
+  done
+  same "pages of a prefix" 'many1 many2 many3' "$(tr ' ' '\n' <<<"$names" | sort | xargs)"
+  admin lof --length 1 --prefix many "$d" >.out
+  grep -qE '^More: append admin lof --length 1 --token [0-9a-f]+ --prefix '"'many' $d\$" .out && pass || fail "no way on: $(cat .out)"
+  expect "recovery beside a live writer" 1 '' 'may be recovered in' admin recover-lease "$d/many1"
+  expect "a recovery that is forced" 0 'closed' '' admin recover-lease --force "$d/many1"
+  same "ends the session" 2 "$(admin lof --json --prefix many "$d" | jq '[.openKeys[] | select(.phase == "ACTIVE")] | length')"
+  printf 'late' >&3
+  for i in 1 2 3; do eval "exec $((i + 2))>&-"; done
+  local rcs=''
+  for i in 0 1 2; do n=0; wait "${pids[i]}" || n=$?; rcs+="$n "; done
+  same "its writer fails, the others end well" '1 0 0 ' "$rcs"
+  grep -qE "^appendToFile: .*many1" "$tmp/many1.err" && pass || fail "the fenced writer said: $(cat "$tmp/many1.err")"
+  same "and nothing of it is there" aaa "$(content "$d/many1")"
+}
+
 once_cases() {
   expect "an unknown scheme" 1 '' '^appendToFile: No FileSystem for scheme "nofs"$' fs -appendToFile a nofs://x/y
   expect "an unknown option" 255 '' '^-ls: Illegal option -x$' fs -ls -x /
@@ -238,6 +270,9 @@ once_cases() {
     expect "recovery of a closed file" 0 'closed' '' admin recover-lease "/$vol/fso/held"
     expect "recovery of nothing" 1 '' 'File does not exist' admin recover-lease "/$vol/fso/none"
     expect "recovery of a directory" 1 '' 'not a file' admin recover-lease "/$vol/fso"
+    expect "the layout of a new folder" 0 'finalized' '' admin finalize --status
+    expect "finalizing it again" 0 'already finalized' '' admin finalize
+    expect "finalizing a path" 1 '' 'as a whole' admin finalize "/$vol"
     expect "a volume twice" 1 '' '/?'"$vol" admin volume create "$vol"
     expect "volume info" 0 '*' '' admin volume info "$vol"
     grep -qE '^buckets +3$' .out && pass || fail "volume info: $(cat .out)"
@@ -254,6 +289,16 @@ once_cases() {
     until_true has_writer "/$vol/fso"
     same "an open file in JSON" "\"$vol/fso/held APPEND ACTIVE\"" "$(admin lof --json "/$vol/fso" |
       jq '.openKeys[] | select(.phase != "INVALIDATED") | "\(.keyInfo.volumeName)/\(.keyInfo.bucketName)/\(.keyInfo.keyName) \(.writerKind) \(.phase)"')"
+    feed 'first'
+    local all=/$vol/fso other
+    for other in 1 2 3; do fs -put a "$all/many$other"; done
+    # Everything that there is to tell of the one writer; others are none of its prefix.
+    same "what JSON tells of a session" '["APPEND","ACTIVE",true,true,0,"LEASED",true,false]' \
+      "$(admin lof --json --prefix held "$all" | jq -c '.openKeys[] | select(.phase != "INVALIDATED") |
+        [.writerKind, .phase, .sessionId == .clientId, .owner != "", .publishedLength - .prefixLength, .recoveryState, .leaseRemainingMillis > 0,
+         has("blockedReason")]')"
+    same "no key with this prefix" 0 "$(admin lof --json --prefix no-such "$all" | jq '.openKeys | length')"
+    recovery_cases
     end_writer
     "$APPEND" fs -fs "$APPEND_URI" -cat "/$vol/fso/copy/big" 2>"$tmp/.err" | head -c 1 >/dev/null
     same "a closed pipe is no complaint" "" "$(cat "$tmp/.err")"

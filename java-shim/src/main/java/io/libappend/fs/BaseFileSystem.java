@@ -355,7 +355,7 @@ abstract class BaseFileSystem extends FileSystem implements LeaseRecoverable {
 
   /**
    * Recovers a file whose writer died, as far as that is possible now: a writer whose lease runs is not fenced, which HDFS would
-   * do.
+   * do, unless it is a stream of this file system.
    *
    * @return true: the file is closed
    * @throws IOException while the writer's lease runs, or when a datanode could not be asked; the call can be repeated

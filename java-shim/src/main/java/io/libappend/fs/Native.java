@@ -85,8 +85,8 @@ final class Native {
   static native boolean canRecoverLease(long fileSystem, String path) throws IOException;
 
   /**
-   * Recovers a file whose writer died, unless it is closed already. Fails while the writer's lease runs, and when a datanode
-   * could not be asked: then the call can be repeated.
+   * Recovers a file whose writer died, unless it is closed already. Fails while the lease of a writer of another
+   * connection runs, and when a datanode could not be asked: then the call can be repeated.
    *
    * @return true: the file is closed
    */

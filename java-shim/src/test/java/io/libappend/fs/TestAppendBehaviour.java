@@ -253,7 +253,8 @@ public class TestAppendBehaviour extends ServerTestBase {
     assertTrue(fs.hasPathCapability(file("not/there"), CommonPathCapabilities.FS_APPEND));
     assertFalse(fs.hasPathCapability(new Path("/"), CommonPathCapabilities.FS_APPEND));
     assertFalse(fs.hasPathCapability(new Path("/contract"), CommonPathCapabilities.FS_APPEND));
-    assertFalse(fs.hasPathCapability(folder, CommonPathCapabilities.LEASE_RECOVERABLE));
+    assertTrue(fs.hasPathCapability(folder, CommonPathCapabilities.LEASE_RECOVERABLE));
+    assertFalse(fs.hasPathCapability(new Path("/contract"), CommonPathCapabilities.LEASE_RECOVERABLE));
     assertFalse(fs.hasPathCapability(folder, CommonPathCapabilities.FS_PERMISSIONS));
   }
 

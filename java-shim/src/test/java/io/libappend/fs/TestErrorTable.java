@@ -45,7 +45,8 @@ public class TestErrorTable {
     for (Class<?> expected : Arrays.asList(java.io.FileNotFoundException.class, FileAlreadyExistsException.class,
         ParentNotDirectoryException.class, PathIsNotEmptyDirectoryException.class, AccessControlException.class,
         ChecksumException.class, UnsupportedOperationException.class, StaleSessionException.class,
-        OutcomeUnknownException.class, AlreadyBeingCreatedException.class, java.io.InterruptedIOException.class)) {
+        OutcomeUnknownException.class, AlreadyBeingCreatedException.class,
+        RecoveryInProgressException.class, java.io.InterruptedIOException.class)) {
       assertTrue(expected + " is missing among " + thrown, thrown.contains(expected.getSimpleName()));
     }
   }
