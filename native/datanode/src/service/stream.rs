@@ -94,7 +94,7 @@ async fn serve(
     match kind {
         dn::Type::ReadBlock => return read_block(shared, &request, queue).await,
         dn::Type::Echo => {
-            let answer = echo(&request).await;
+            let answer = echo(shared, &request).await;
             return push(queue, head, answer, None, began).await;
         }
         _ => {}
@@ -215,7 +215,7 @@ async fn finalize_block(shared: &Arc<Shared>, request: Request) -> Result<Answer
         .map(Answer::from)
 }
 
-async fn echo(request: &Request) -> Result<Answer, Refusal> {
+async fn echo(shared: &Shared, request: &Request) -> Result<Answer, Refusal> {
     let asked = payload(request.echo.as_deref())?;
     let invalid = || Refusal::new(dn::Result::InvalidArgument, "echo beyond its limits");
     let len = usize::try_from(asked.payload_size_resp.unwrap_or(0)).map_err(|_| invalid())?;
@@ -230,6 +230,7 @@ async fn echo(request: &Request) -> Result<Answer, Refusal> {
     Ok(Response {
         echo: Some(Box::new(dn::EchoResponseProto {
             payload: Some(Bytes::from(vec![0; len])),
+            datanode_uuid: Some(shared.uuid.clone()),
         })),
         ..response_to(request, dn::Result::Success)
     }

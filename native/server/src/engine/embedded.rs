@@ -40,7 +40,7 @@ impl Embedded {
 }
 
 impl BlockEngine for Embedded {
-    fn pick(&self, count: usize, exclude: &[String]) -> Result<Vec<u32>, NoHolder> {
+    fn pick(&self, count: usize, exclude: &[String], _: &str) -> Result<Vec<u32>, NoHolder> {
         let excluded = exclude
             .iter()
             .any(|uuid| uuid.eq_ignore_ascii_case(&self.uuid));
@@ -48,6 +48,10 @@ impl BlockEngine for Embedded {
             return Err(NoHolder { registered: 1 });
         }
         Ok(vec![self.number; count])
+    }
+
+    fn live(&self) -> usize {
+        usize::from(self.lives())
     }
 
     fn replication(&self) -> Replication {
@@ -71,13 +75,13 @@ mod tests {
     #[test]
     fn every_block_goes_to_the_one_that_lives_and_is_not_excluded() {
         let engine = Embedded::new(3, UUID);
-        assert_eq!(engine.pick(2, &[]), Ok(vec![3, 3]));
-        assert_eq!(engine.pick(1, &["another".to_owned()]), Ok(vec![3]));
+        assert_eq!(engine.pick(2, &[], ""), Ok(vec![3, 3]));
+        assert_eq!(engine.pick(1, &["another".to_owned()], ""), Ok(vec![3]));
         assert_eq!(
-            engine.pick(1, &[UUID.to_uppercase()]),
+            engine.pick(1, &[UUID.to_uppercase()], ""),
             Err(NoHolder { registered: 1 })
         );
         engine.failed();
-        assert_eq!(engine.pick(1, &[]), Err(NoHolder { registered: 1 }));
+        assert_eq!(engine.pick(1, &[], ""), Err(NoHolder { registered: 1 }));
     }
 }

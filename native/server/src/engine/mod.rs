@@ -1,10 +1,13 @@
 //! Where blocks live: picks holders for new blocks and tells where a holder answers. Decides nothing about files.
 //!
-//! One engine is built, [`Embedded`]: the datanode in this process. Processes of their own and Ozone's SCM come behind the same trait.
+//! Two engines are built: [`Embedded`], the datanode in this process, and [`Processes`], a list of datanodes that are processes of their
+//! own. Ozone's SCM comes behind the same trait.
 
 mod embedded;
+mod processes;
 
 pub use embedded::Embedded;
+pub use processes::{BadAddress, Processes};
 
 use append_namespace::command::{Holder, Replication};
 use append_namespace::rows::{Rows, RowsError};
@@ -19,11 +22,15 @@ pub struct NoHolder {
 
 /// Where the bytes of new blocks go. All methods may be called from any thread and do not block.
 pub trait BlockEngine: Send + Sync {
-    /// Holders for `count` new blocks, one each, none of them with an id in `exclude`.
+    /// Holders for `count` new blocks, one each, none of them with an id in `exclude`. Blocks of one `place`, the path of a file, may be
+    /// kept together.
     ///
     /// # Errors
     /// [`NoHolder`] when there is none that lives.
-    fn pick(&self, count: usize, exclude: &[String]) -> Result<Vec<u32>, NoHolder>;
+    fn pick(&self, count: usize, exclude: &[String], place: &str) -> Result<Vec<u32>, NoHolder>;
+
+    /// Holders that could be picked now.
+    fn live(&self) -> usize;
 
     /// The replication of every block that this engine keeps.
     fn replication(&self) -> Replication;

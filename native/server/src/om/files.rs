@@ -99,7 +99,7 @@ impl Om {
             metadata: translate::pairs(args.metadata),
             acls: translate::acls(args.acls),
             tags: translate::pairs(args.tags),
-            holders: self.holders(blocks, &[])?,
+            holders: self.holders(blocks, &[], &call.subject).await?,
             expected_update: args.expected_data_generation,
         };
         let shown = command.clone();
@@ -130,11 +130,24 @@ impl Om {
         }
     }
 
-    /// Holders for `blocks` new blocks; none are asked for when there are none to give.
-    pub(super) fn holders(&self, blocks: u64, exclude: &[String]) -> Result<Vec<u32>, Failure> {
-        match usize::try_from(blocks.min(MAX_GIVEN)) {
-            Ok(count) if count > 0 => Ok(self.engine.pick(count, exclude)?),
-            _ => Ok(Vec::new()),
+    /// Holders for `blocks` new blocks of a file; none are asked for when there are none to give.
+    pub(super) async fn holders(
+        &self,
+        blocks: u64,
+        exclude: &[String],
+        file: &str,
+    ) -> Result<Vec<u32>, Failure> {
+        let count = match usize::try_from(blocks.min(MAX_GIVEN)) {
+            Ok(count) if count > 0 => count,
+            _ => return Ok(Vec::new()),
+        };
+        match self.engine.pick(count, exclude, file) {
+            Ok(holders) => Ok(holders),
+            Err(none) => {
+                // Whoever leads may reach datanodes that this server does not: then the caller must go there instead of waiting here.
+                self.current().await?;
+                Err(none.into())
+            }
         }
     }
 
@@ -167,7 +180,8 @@ impl Om {
             request.client_id,
         )?;
         let holder = self
-            .holders(1, &excluded)?
+            .holders(1, &excluded, &call.subject)
+            .await?
             .first()
             .copied()
             .ok_or_else(|| unexpected(None))?;

@@ -40,7 +40,8 @@ impl Om {
             ));
         }
         let path = translate::writable(&args)?;
-        let holders = self.holders(u64::from(preallocate).min(MAX_GIVEN), &exclude)?;
+        let blocks = u64::from(preallocate).min(MAX_GIVEN);
+        let holders = self.holders(blocks, &exclude, &call.subject).await?;
         let command = Command::AppendFile(AppendFile {
             path: path.clone(),
             create: create.into(),

@@ -10,8 +10,12 @@ use append_wire::hdds::{ReplicationFactor, ReplicationType};
 pub(super) struct Absent;
 
 impl BlockEngine for Absent {
-    fn pick(&self, _count: usize, _exclude: &[String]) -> Result<Vec<u32>, NoHolder> {
+    fn pick(&self, _count: usize, _exclude: &[String], _place: &str) -> Result<Vec<u32>, NoHolder> {
         Err(NoHolder { registered: 0 })
+    }
+
+    fn live(&self) -> usize {
+        0
     }
 
     fn replication(&self) -> Replication {
