@@ -1,12 +1,15 @@
 //! Volumes and buckets, as administrators see them.
 
+use append_wire::hdds::upgrade_finalization_status::Status as Finalization;
 use append_wire::hdds::{
     DefaultReplicationConfig, ReplicationFactor, ReplicationType, StorageTypeProto,
+    UpgradeFinalizationStatus,
 };
 use append_wire::om::{
     self, BucketLayoutProto, CreateBucketRequest, CreateVolumeRequest, DeleteBucketRequest,
-    DeleteVolumeRequest, InfoBucketRequest, InfoVolumeRequest, ListBucketsRequest,
-    ListOpenFilesRequest, ListVolumeRequest, Type, list_volume_request,
+    DeleteVolumeRequest, FinalizeUpgradeProgressRequest, FinalizeUpgradeRequest, InfoBucketRequest,
+    InfoVolumeRequest, ListBucketsRequest, ListOpenFilesRequest, ListVolumeRequest, Type,
+    list_volume_request,
 };
 
 use crate::Result;
@@ -342,6 +345,78 @@ impl FileSystem {
         work.await
             .map_err(|error: Error| error.at("list open files", &path))
     }
+
+    /// Finalizes the server's layout, for good: a folder that an older version wrote can be appended to from then on, and that version
+    /// does not open it any more. False if it was finalized before.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Unsupported`] on a server without append, whose upgrade is not this client's;
+    /// [`crate::ErrorKind::PermissionDenied`].
+    pub async fn finalize_layout(&self) -> Result<bool> {
+        self.knows_layout("finalize")?;
+        let mut request = self.om().request(Type::FinalizeUpgrade);
+        request.finalize_upgrade_request = Some(Box::new(FinalizeUpgradeRequest {
+            upgrade_client_id: self.upgrade_client(),
+        }));
+        let at = |error: Error| error.at("finalize", "/");
+        let response = self.om().call(request, Effect::Change).await.map_err(at)?;
+        let told = response
+            .finalize_upgrade_response
+            .ok_or_else(|| at(without("finalization")))?;
+        match finalization(&told.status).map_err(at)? {
+            Finalization::AlreadyFinalized => Ok(false),
+            Finalization::FinalizationDone => Ok(true),
+            other => Err(at(Error::new(
+                ErrorKind::Unavailable,
+                format!("the layout is not finalized yet: {}", other.as_str_name()),
+            ))),
+        }
+    }
+
+    /// Whether the server's layout is finalized.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Unsupported`] on a server without append.
+    pub async fn layout_finalized(&self) -> Result<bool> {
+        self.knows_layout("finalization")?;
+        let mut request = self.om().request(Type::FinalizeUpgradeProgress);
+        request.finalize_upgrade_progress_request =
+            Some(Box::new(FinalizeUpgradeProgressRequest {
+                upgrade_client_id: self.upgrade_client(),
+                takeover: None,
+                readonly: Some(true),
+            }));
+        let at = |error: Error| error.at("finalization", "/");
+        let response = self.om().call(request, Effect::Read).await.map_err(at)?;
+        let told = response
+            .finalize_upgrade_progress_response
+            .ok_or_else(|| at(without("finalization")))?;
+        Ok(matches!(
+            finalization(&told.status).map_err(at)?,
+            Finalization::AlreadyFinalized | Finalization::FinalizationDone
+        ))
+    }
+
+    fn knows_layout(&self, operation: &'static str) -> Result<()> {
+        if self.om().features().knows_append() {
+            return Ok(());
+        }
+        Err(Error::unsupported("the server has no layout of this product").at(operation, "/"))
+    }
+
+    /// Who watches over a finalization: the name counts where several do.
+    fn upgrade_client(&self) -> String {
+        format!("libappend-{}", self.om().user())
+    }
+}
+
+fn finalization(told: &UpgradeFinalizationStatus) -> Result<Finalization> {
+    Finalization::try_from(told.status).map_err(|_| {
+        Error::new(
+            ErrorKind::Protocol,
+            format!("an unknown state of finalization: {}", told.status),
+        )
+    })
 }
 
 fn some(text: &str) -> Option<String> {

@@ -127,18 +127,42 @@ fn recovery_state(status: &AppendStatus) -> &'static str {
     }
 }
 
+/// Files that are asked for at a time while only some are wanted.
+const LOOKED_THROUGH: u32 = 1000;
+
 fn found_of(page: &OpenFilesPage) -> u32 {
     u32::try_from(page.files.len()).unwrap_or(u32::MAX)
+}
+
+/// Where a page has to end so that it holds no more than `missing` files of those that are wanted: files of the whole page.
+fn end_of(page: &OpenFilesPage, missing: u32, wanted: impl Fn(&OpenFile) -> bool) -> Option<u32> {
+    let mut found = 0;
+    for (at, file) in (1..).zip(&page.files) {
+        found += u32::from(wanted(file));
+        if found == missing {
+            return (at < found_of(page)).then_some(at);
+        }
+    }
+    None
 }
 
 /// Pages until `length` files are found; the token of the last page goes on exactly behind them.
 async fn matching(place: &Place, args: &LofArgs) -> Result<OpenFilesPage, Error> {
     let mut token = args.token.clone();
     let mut all = OpenFilesPage::default();
+    let wanted = |file: &OpenFile| file.path.key().starts_with(&args.prefix);
     loop {
         let missing = args.length.saturating_sub(found_of(&all));
-        let page = place.fs.open_files(&place.path, &token, missing).await?;
-        let wanted = |file: &OpenFile| file.path.key().starts_with(&args.prefix);
+        let asked = if args.prefix.is_empty() {
+            missing
+        } else {
+            missing.max(LOOKED_THROUGH)
+        };
+        let mut page = place.fs.open_files(&place.path, &token, asked).await?;
+        if let Some(end) = end_of(&page, missing, wanted) {
+            // A token stands behind a whole page only.
+            page = place.fs.open_files(&place.path, &token, end).await?;
+        }
         all.files.extend(page.files.into_iter().filter(wanted));
         all.total = page.total;
         all.next = page.next;
@@ -159,7 +183,7 @@ pub(crate) async fn run(args: LofArgs, config: &Config) -> Result<(), Error> {
     if args.json {
         show::json(&answer(&page))
     } else {
-        table(&page, &place.path)
+        table(&page, &place.path, &args)
     }
 }
 
@@ -189,7 +213,7 @@ fn open_key(file: &OpenFile) -> OpenKey {
     }
 }
 
-fn table(page: &OpenFilesPage, path: &str) -> Result<(), Error> {
+fn table(page: &OpenFilesPage, path: &str, args: &LofArgs) -> Result<(), Error> {
     show::line(&format!(
         "{} total open files. Showing {} open files under {path}",
         page.total,
@@ -211,7 +235,17 @@ fn table(page: &OpenFilesPage, path: &str) -> Result<(), Error> {
         &rows,
     )?;
     match &page.next {
-        Some(token) => show::line(&format!("\nMore: append admin lof --token {token} {path}")),
+        Some(token) => {
+            let prefix = if args.prefix.is_empty() {
+                String::new()
+            } else {
+                format!(" --prefix '{}'", args.prefix.replace('\'', r"'\''"))
+            };
+            show::line(&format!(
+                "\nMore: append admin lof --length {} --token {token}{prefix} {path}",
+                args.length
+            ))
+        }
         None => Ok(()),
     }
 }
@@ -281,6 +315,18 @@ mod tests {
             next: Some("t".to_owned()),
             total: 9,
         }
+    }
+
+    #[test]
+    fn a_page_ends_behind_the_last_file_that_is_wanted() {
+        let mut three = page();
+        three.files.push(three.files[0].clone());
+        let append = |file: &OpenFile| file.session == 77;
+        assert_eq!(end_of(&three, 1, append), Some(1));
+        assert_eq!(end_of(&three, 2, append), None, "the whole page");
+        assert_eq!(end_of(&three, 3, append), None, "there are only two");
+        assert_eq!(end_of(&three, 1, |file| file.session == 8), Some(2));
+        assert_eq!(end_of(&OpenFilesPage::default(), 1, append), None);
     }
 
     #[test]

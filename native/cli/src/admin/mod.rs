@@ -1,9 +1,10 @@
-//! `append admin`: volumes, buckets, open files, leases; checkpoints and the offline check of a data folder.
+//! `append admin`: volumes, buckets, open files, leases, the layout; checkpoints and the offline check of a data folder.
 //!
 //! Exit codes: 0, 1 when the server refused or was not reached, 2 for a wrong command line, 3 for what is not supported.
 
 mod bucket;
 mod checkpoint;
+mod finalize;
 mod fsck;
 mod lease;
 mod lof;
@@ -45,6 +46,8 @@ enum Command {
     Lof(lof::LofArgs),
     /// Recover a file whose writer died
     RecoverLease(lease::RecoverLeaseArgs),
+    /// Let a data folder of an older version be appended to; that version cannot open it afterwards
+    Finalize(finalize::FinalizeArgs),
     /// Have the server on this machine take and verify a checkpoint
     Checkpoint(checkpoint::CheckpointArgs),
     /// Check the data folder of a server that does not run: reads all of it, names each violation
@@ -91,6 +94,7 @@ fn run_command(args: AdminArgs) -> Result<ExitCode, Error> {
             Command::Bucket(command) => bucket::run(command, &config).await,
             Command::Lof(args) => lof::run(args, &config).await,
             Command::RecoverLease(args) => lease::run(args, &config).await,
+            Command::Finalize(args) => finalize::run(args, &config).await,
             Command::Checkpoint(args) => checkpoint::run(args).await,
             Command::Fsck(args) => return Ok(fsck::run(&args)),
         }
