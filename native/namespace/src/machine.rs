@@ -92,6 +92,12 @@ impl Machine {
         self.limits
     }
 
+    /// From the next entry on, ids are of `epoch`, if that is a later one: a part of the history was lost, and what it gave out must not be
+    /// given out again.
+    pub fn raise_epoch(&mut self, epoch: u32) {
+        self.position.epoch = self.position.epoch.max(epoch);
+    }
+
     /// Applies one entry to `rows` as they stand after the entry before it. Changes nothing in place: the caller applies the changes.
     ///
     /// # Errors

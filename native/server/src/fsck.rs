@@ -1,7 +1,8 @@
 //! The offline check of a server's data folder: reads everything in it and names whatever is wrong.
 //!
 //! Opens the folder as a start does, so what a start repairs (the torn end of a log or of a container file, rows that can be rebuilt) is
-//! repaired and is no finding; repairs nothing else. Holds in memory the rows once for each replay, and the ids of all blocks.
+//! repaired and is no finding; repairs nothing else. Of a server of a group, that part of its log counts which it knows to be decided, and
+//! blocks are not looked at: they are on datanodes. Holds in memory the rows once for each replay, and the ids of all blocks.
 
 use crate::consensus::{self, OpenError, inspect, is_data_folder};
 use crate::server::{BLOCKS_FOLDER, OM_FOLDER};
@@ -56,8 +57,14 @@ pub fn fsck(data: &Path) -> Result<Report, FsckError> {
             None
         }
     };
-    let datanode = match Datanode::open(&data.join(BLOCKS_FOLDER), StoreOptions::default()) {
-        Ok(datanode) => Some(datanode),
+    let blocks = data.join(BLOCKS_FOLDER);
+    // A server of a group has none: its blocks are on datanodes, whose folders are theirs.
+    let opened = blocks
+        .is_dir()
+        .then(|| Datanode::open(&blocks, StoreOptions::default()))
+        .transpose();
+    let datanode = match opened {
+        Ok(datanode) => datanode,
         Err(append_datanode::OpenError::InUse(_)) => {
             return Err(FsckError::InUse(data.to_owned()));
         }

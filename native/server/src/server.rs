@@ -5,12 +5,11 @@
 //! DATA/blocks/   the embedded datanode of a server that is alone
 //! ```
 
-mod absent;
 mod deciding;
 
 use crate::config::{ConfigError, Entry, Options};
-use crate::consensus::{Consensus, GroupError, OpenError, ProposeError};
-use crate::engine::{BlockEngine, Embedded};
+use crate::consensus::{Consensus, GroupError, OpenError, ProposeError, is_data_folder};
+use crate::engine::{BadAddress, BlockEngine, Embedded, Processes};
 use crate::files;
 use crate::http::{self, Asked, Grouping, Health, Regrouped, Shown, Taken};
 use crate::om::{Advertised, Om, duties::Duties};
@@ -79,14 +78,17 @@ pub enum StartError {
         /// Why not.
         refusal: Refusal,
     },
+    /// The folder is none of a server.
+    #[error("{} is no data folder of a server", .0.display())]
+    NoData(PathBuf),
     /// The group was not founded.
     #[error(
         "the group was not founded: {0}. --found is for empty folders; a server that belongs to a group is started without it"
     )]
     Found(GroupError),
-    /// What was asked for is not built.
-    #[error("{0}")]
-    Unsupported(&'static str),
+    /// A datanode is listed by what is no address.
+    #[error(transparent)]
+    Datanodes(#[from] BadAddress),
     /// A task of the start was lost.
     #[error("the start was interrupted: {0}")]
     Interrupted(#[from] tokio::task::JoinError),
@@ -129,29 +131,39 @@ impl Server {
 
         let stop = CancellationToken::new();
         let tasks = TaskTracker::new();
-        let blocks = match &datanode {
-            Some(datanode) => {
-                configure(&*consensus, &options).await?;
-                let number = register(&*consensus, datanode, &host, rpc.port()).await?;
-                let engine = Arc::new(Embedded::new(number, datanode.uuid().to_string()));
-                watch(&tasks, datanode, &engine, &options, &stop);
-                Blocks::Embedded(engine)
-            }
-            None => Blocks::Absent,
-        };
+        if matches!(deciding, Deciding::Alone(_)) {
+            configure(&*consensus, &options).await?;
+        }
         if let Deciding::Grouped(leader) = &deciding {
             if options.group.found {
                 leader.found().await?;
             }
             tasks.spawn(Arc::clone(leader).make_ready(options.clone(), stop.clone()));
         }
+        let engine: Arc<dyn BlockEngine> = match &datanode {
+            Some(datanode) => {
+                let number = register(&*consensus, datanode, &host, rpc.port()).await?;
+                let engine = Arc::new(Embedded::new(number, datanode.uuid().to_string()));
+                watch(&tasks, datanode, &engine, &options, &stop);
+                engine
+            }
+            None => {
+                let engine = Processes::new(&options.datanodes, Arc::clone(&consensus))?;
+                engine.look().await;
+                tasks.spawn(Arc::clone(&engine).run(stop.clone()));
+                engine
+            }
+        };
         let advertised = Advertised {
             host: host.clone(),
             rpc_port: rpc.port(),
             http_port: http.map(|address| address.port()),
         };
-        let om: Arc<dyn Service> =
-            Arc::new(Om::new(Arc::clone(&consensus), blocks.engine(), advertised));
+        let om: Arc<dyn Service> = Arc::new(Om::new(
+            Arc::clone(&consensus),
+            Arc::clone(&engine),
+            advertised,
+        ));
         tasks.spawn(Duties::default().run(consensus, stop.clone()));
         let mut routes = grpc_routes(Arc::clone(&om));
         if let Some(datanode) = &datanode {
@@ -168,7 +180,7 @@ impl Server {
         if let Some((socket, _)) = http_listener {
             let shown = Arc::new(Pages {
                 deciding: deciding.clone(),
-                blocks,
+                engine,
                 options: options.clone(),
             });
             tasks.spawn(http::serve(socket, shown, stop.clone()));
@@ -275,6 +287,43 @@ async fn bind_optional(
     Ok(Some((listener, bound)))
 }
 
+/// Makes the folder of a server that is alone, and does not run, that of the first server of a group: with the number, the peers and the
+/// address for clients of `options`. Blocks.
+///
+/// # Errors
+/// [`StartError`]; the folder is as it was.
+pub fn grow_folder(options: &Options) -> Result<(), StartError> {
+    options.group.check().map_err(ConfigError::Group)?;
+    let om = data_folder(options)?;
+    let client = deciding::client(&options.host(), options.listen.port());
+    let group = deciding::group_options(options, &client);
+    Ok(crate::consensus::grow(&om, &options.consensus, &group)?)
+}
+
+/// Makes the folder of a server of a group, which does not run, that of a server that is alone; gives the new epoch when something may have
+/// been lost. Blocks.
+///
+/// # Errors
+/// [`StartError`]; the folder is as it was. Among them that something may be lost, when `accept_loss` is not said.
+pub fn leave_folder(options: &Options, accept_loss: bool) -> Result<Option<u32>, StartError> {
+    let om = data_folder(options)?;
+    Ok(crate::consensus::leave(
+        &om,
+        &options.consensus,
+        accept_loss,
+    )?)
+}
+
+/// The consensus's folder, which must be there: looking at another one makes nothing in it.
+fn data_folder(options: &Options) -> Result<PathBuf, StartError> {
+    let om = options.data.join(OM_FOLDER);
+    if is_data_folder(&om) {
+        Ok(om)
+    } else {
+        Err(StartError::NoData(options.data.clone()))
+    }
+}
+
 /// Makes the data folder, durably.
 fn make_folder(data: &Path) -> Result<(), StartError> {
     let failed = |source| StartError::Folder {
@@ -293,23 +342,15 @@ struct Opened {
 
 /// Opens the data folder of a server that clients reach at `host` and `port`.
 async fn open(options: &Options, host: &str, port: u16) -> Result<Opened, StartError> {
-    if !options.datanodes.is_empty() {
-        return Err(StartError::Unsupported(
-            "datanodes in processes of their own are not supported by this version",
-        ));
-    }
     let options = options.clone();
     if options.group.is_set() {
         let address = options.group.listen().map_err(ConfigError::Group)?;
         let peers = std::net::TcpListener::bind(address)
             .map_err(|source| StartError::Bind { address, source })?;
-        let client = if host.contains(':') {
-            format!("[{host}]:{port}")
-        } else {
-            format!("{host}:{port}")
-        };
+        let client = deciding::client(host, port);
         return tokio::task::spawn_blocking(move || {
             let leader = Deciding::grouped(&options, &client, peers)?;
+            warn_of_blocks(&options.data.join(BLOCKS_FOLDER));
             Ok(Opened {
                 deciding: Deciding::Grouped(leader),
                 datanode: None,
@@ -323,35 +364,26 @@ async fn open(options: &Options, host: &str, port: u16) -> Result<Opened, StartE
         ..StoreOptions::default()
     };
     tokio::task::spawn_blocking(move || {
-        let alone = Deciding::alone(&options)?;
-        Ok(Opened {
-            deciding: Deciding::Alone(alone),
-            datanode: Some(Datanode::open(&options.data.join(BLOCKS_FOLDER), store)?),
-        })
+        let deciding = Deciding::Alone(Deciding::alone(&options)?);
+        let blocks = options.data.join(BLOCKS_FOLDER);
+        let datanode = if options.datanodes.is_empty() {
+            Some(Datanode::open(&blocks, store)?)
+        } else {
+            warn_of_blocks(&blocks);
+            None
+        };
+        Ok(Opened { deciding, datanode })
     })
     .await?
 }
 
-/// Where blocks go.
-enum Blocks {
-    Embedded(Arc<Embedded>),
-    Absent,
-}
-
-impl Blocks {
-    fn engine(&self) -> Arc<dyn BlockEngine> {
-        match self {
-            Blocks::Embedded(engine) => Arc::clone(engine) as Arc<dyn BlockEngine>,
-            Blocks::Absent => Arc::new(absent::Absent),
-        }
-    }
-
-    /// Datanodes that take blocks.
-    fn live(&self) -> usize {
-        match self {
-            Blocks::Embedded(engine) => usize::from(engine.lives()),
-            Blocks::Absent => 0,
-        }
+/// What a datanode in the server's own process kept is served by nobody once blocks are placed on others.
+fn warn_of_blocks(blocks: &Path) {
+    if blocks.is_dir() {
+        tracing::warn!(
+            blocks = %blocks.display(),
+            "these blocks are not served by this process: run `append datanode` on the folder and name it among the datanodes"
+        );
     }
 }
 
@@ -456,14 +488,14 @@ fn watch(
 /// What the HTTP pages show.
 struct Pages {
     deciding: Deciding,
-    blocks: Blocks,
+    engine: Arc<dyn BlockEngine>,
     options: Options,
 }
 
 impl Shown for Pages {
     fn health(&self) -> Asked {
         let deciding = self.deciding.clone();
-        let live_datanodes = self.blocks.live();
+        let live_datanodes = self.engine.live();
         Box::pin(async move {
             Health {
                 serving: deciding.serves().await,

@@ -1,26 +1,15 @@
 //! `append admin checkpoint`: asks the server on this machine for a checkpoint, over its HTTP port.
 
-use std::net::SocketAddr;
-use std::time::Duration;
-
 use append_client::{Error, ErrorKind};
-use append_server::config::DEFAULT_HTTP_PORT;
-use append_server::http::ADMIN_HEADER;
 use clap::Args;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
+use super::ask::HttpArgs;
 use super::show;
-use crate::listen;
-
-/// Time that the server has to take the connection.
-const CONNECT: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Args)]
 pub(crate) struct CheckpointArgs {
-    /// The server's HTTP address [default: 127.0.0.1:9874]
-    #[arg(long, value_name = "HOST:PORT", value_parser = listen::address)]
-    http: Option<SocketAddr>,
+    #[command(flatten)]
+    server: HttpArgs,
 }
 
 /// Runs it; returns when the checkpoint is kept, which with much state takes long.
@@ -28,36 +17,12 @@ pub(crate) struct CheckpointArgs {
 /// # Errors
 /// [`ErrorKind::Connect`] when nobody listens, [`ErrorKind::Io`] with the server's words when it could not take one.
 pub(crate) async fn run(args: CheckpointArgs) -> Result<(), Error> {
-    let address = args
-        .http
-        .unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], DEFAULT_HTTP_PORT)));
-    let failed =
-        |kind| move |error: std::io::Error| Error::new(kind, format!("{address}: {error}"));
-    let mut stream = tokio::time::timeout(CONNECT, TcpStream::connect(address))
-        .await
-        .map_err(|_| Error::new(ErrorKind::Timeout, format!("{address} does not answer")))?
-        .map_err(failed(ErrorKind::Connect))?;
-    let request = format!(
-        "POST /admin/checkpoint HTTP/1.0\r\nHost: {address}\r\n{ADMIN_HEADER}: 1\r\nContent-Length: 0\r\n\r\n"
-    );
-    stream
-        .write_all(request.as_bytes())
-        .await
-        .map_err(failed(ErrorKind::Io))?;
-    let mut answer = String::new();
-    stream
-        .read_to_string(&mut answer)
-        .await
-        .map_err(failed(ErrorKind::Io))?;
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
-    match head.split(' ').nth(1) {
-        Some("200") => show::line(body),
-        _ => Err(Error::new(
+    match args.server.ask("POST", "/admin/checkpoint").await {
+        Ok(taken) => show::line(&taken),
+        Err(error) if error.kind() == ErrorKind::Io => Err(Error::new(
             ErrorKind::Io,
-            format!(
-                "no checkpoint was taken: {}",
-                if body.is_empty() { head } else { body }
-            ),
+            format!("no checkpoint was taken: {error}"),
         )),
+        Err(error) => Err(error),
     }
 }

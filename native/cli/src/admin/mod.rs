@@ -2,10 +2,12 @@
 //!
 //! Exit codes: 0, 1 when the server refused or was not reached, 2 for a wrong command line, 3 for what is not supported.
 
+mod ask;
 mod bucket;
 mod checkpoint;
 mod finalize;
 mod fsck;
+mod group;
 mod lease;
 mod lof;
 mod place;
@@ -50,6 +52,18 @@ enum Command {
     Finalize(finalize::FinalizeArgs),
     /// Have the server on this machine take and verify a checkpoint
     Checkpoint(checkpoint::CheckpointArgs),
+    /// The servers of the group that the server on this machine belongs to
+    Members(group::MembersArgs),
+    /// Have another server lead the group; asked of the leader
+    Transfer(group::ServerArgs),
+    /// Take a new server, which runs on an empty folder, into the group; asked of the leader
+    Admit(group::AdmitArgs),
+    /// Take a server out of the group; asked of the leader
+    Dismiss(group::ServerArgs),
+    /// Make the data folder of a server that is alone that of the first server of a group
+    Grow(group::GrowArgs),
+    /// Make the data folder of a server of a group that of a server that is alone
+    Leave(group::LeaveArgs),
     /// Check the data folder of a server that does not run: reads all of it, names each violation
     Fsck(fsck::FsckArgs),
 }
@@ -96,6 +110,12 @@ fn run_command(args: AdminArgs) -> Result<ExitCode, Error> {
             Command::RecoverLease(args) => lease::run(args, &config).await,
             Command::Finalize(args) => finalize::run(args, &config).await,
             Command::Checkpoint(args) => checkpoint::run(args).await,
+            Command::Members(args) => group::members(args).await,
+            Command::Transfer(args) => group::transfer(args).await,
+            Command::Admit(args) => group::admit(args).await,
+            Command::Dismiss(args) => group::dismiss(args).await,
+            Command::Grow(args) => group::grow(args),
+            Command::Leave(args) => group::leave(args),
             Command::Fsck(args) => return Ok(fsck::run(&args)),
         }
         .map(|()| ExitCode::SUCCESS)

@@ -50,6 +50,7 @@ impl Options {
                 self.consensus.checkpoint_log_bytes.to_string(),
             ),
             (keys::HEARTBEAT, format!("{}ms", self.heartbeat.as_millis())),
+            (keys::LOG_KEPT, self.log_kept.to_string()),
             (keys::ELECTION, format!("{}ms", self.election.as_millis())),
             (keys::CALLS, self.rpc.calls_per_connection.to_string()),
             (keys::CONNECTIONS, self.rpc.connections.to_string()),

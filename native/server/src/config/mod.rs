@@ -27,6 +27,8 @@ pub const DEFAULT_HTTP_PORT: u16 = 9874;
 
 /// A leader shows that it lives four times a second.
 const HEARTBEAT: Duration = Duration::from_millis(250);
+/// What a few minutes of appends write.
+const LOG_KEPT: u64 = 10_000;
 /// Another leader after about two seconds of silence.
 const ELECTION: Duration = Duration::from_millis(1_200);
 
@@ -73,6 +75,8 @@ pub mod keys {
     pub const ELECTION: &str = "libappend.om.group.election.timeout";
     /// `HOST:PORT,...` of the datanodes that blocks are placed on, instead of one in the server's own process.
     pub const DATANODES: &str = "libappend.datanodes";
+    /// Entries of the log that a server of a group keeps behind a checkpoint.
+    pub const LOG_KEPT: &str = "libappend.om.group.log.kept";
     /// Bytes of log after which a checkpoint is taken.
     pub const CHECKPOINT_BYTES: &str = "libappend.om.checkpoint.log.bytes";
 }
@@ -202,6 +206,8 @@ pub struct Options {
     pub heartbeat: Duration,
     /// Most silence of the group's leader beyond its lease, and its lease.
     pub election: Duration,
+    /// Entries that a server of a group keeps behind a checkpoint, for others that come back soon.
+    pub log_kept: u64,
     given: BTreeMap<String, String>,
 }
 
@@ -228,6 +234,7 @@ impl Options {
             datanodes: Vec::new(),
             heartbeat: HEARTBEAT,
             election: ELECTION,
+            log_kept: LOG_KEPT,
             given: BTreeMap::new(),
         }
     }
@@ -334,6 +341,7 @@ impl Options {
             keys::ELECTION => {
                 self.election = Duration::from_millis(value::positive(value::millis(value)?)?);
             }
+            keys::LOG_KEPT => self.log_kept = value::count(value)?,
             keys::CHECKPOINT_BYTES => {
                 self.consensus.checkpoint_log_bytes = value::positive(value::bytes(value)?)?;
             }

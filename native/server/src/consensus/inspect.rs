@@ -7,7 +7,7 @@ use super::checkpoints::Checkpoints;
 use super::entries::Decoded;
 use super::folder::Folder;
 use super::replayed::Replayed;
-use super::restore::{Restored, restore};
+use super::restore::{Decided, Restored, restore_decided};
 use super::{OpenError, Options};
 use crate::log::Log;
 use crate::store::{Store, View};
@@ -30,7 +30,8 @@ pub(crate) struct Inspected {
 }
 
 /// Reads log, rows and checkpoints in `dir` whole, and replays the log from every checkpoint, and from its beginning while that is there:
-/// each must give the rows as they stand (I10).
+/// each must give the rows as they stand (I10). Of the log of a server of a group, that counts only as far as the group is known to have
+/// decided it.
 ///
 /// # Errors
 /// [`OpenError`] for what would keep a server from starting.
@@ -50,20 +51,30 @@ pub(crate) fn inspect(dir: &Path, options: &Options) -> Result<Inspected, OpenEr
         }
     }
     let checkpoints = bases.len();
-    let Restored { log, store, .. } = restore::<Machine>(&folder, options)?;
-    if log.first_index() == 1 {
+    let decided = match folder.standing().read()? {
+        None => Decided::All,
+        Some(standing) if standing.reset.is_some() => Decided::Installed,
+        Some(_) => Decided::Applied,
+    };
+    let Restored { log, store, .. } = restore_decided::<Machine>(&folder, options, decided)?;
+    let store: Arc<dyn Store> = Arc::new(store);
+    let upto = store.applied().mark.index;
+    if decided == Decided::Installed {
+        // The log does not begin behind the rows yet, and has nothing that belongs to them.
+        bases.retain(|(_, index, _)| *index == upto);
+    } else if log.first_index() == 1 {
         bases.push(("the beginning".to_owned(), 0, Replayed::default()));
     }
     let rows = store.applied().rows;
     for (name, index, base) in bases {
-        if index + 1 < log.first_index() {
+        if decided != Decided::Installed && index + 1 < log.first_index() {
             findings.push(format!(
                 "{name} ends before the log begins, at {}",
                 log.first_index()
             ));
             continue;
         }
-        replay(&name, base, &log, &rows, &mut findings)?;
+        replay(&name, base, &log, upto, &rows, &mut findings)?;
     }
     Ok(Inspected {
         rows,
@@ -79,6 +90,7 @@ fn replay(
     name: &str,
     mut base: Replayed,
     log: &Log,
+    upto: u64,
     rows: &View,
     findings: &mut Vec<String>,
 ) -> Result<(), OpenError> {
@@ -91,11 +103,20 @@ fn replay(
     };
     for record in log.reader(machine.position().index + 1) {
         let record = record?;
-        let Decoded { entry, members } =
-            Decoded::read(&record).map_err(|error| OpenError::Entry {
-                index: record.index,
-                detail: error.to_string(),
-            })?;
+        if record.index > upto {
+            break;
+        }
+        let Decoded {
+            entry,
+            members,
+            epoch,
+        } = Decoded::read(&record).map_err(|error| OpenError::Entry {
+            index: record.index,
+            detail: error.to_string(),
+        })?;
+        if let Some(epoch) = epoch {
+            machine.raise_epoch(epoch);
+        }
         match machine.apply(&base, record.term, record.index, &entry) {
             Ok(mut applied) => {
                 applied.changes.extend(members);

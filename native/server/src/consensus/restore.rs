@@ -190,11 +190,17 @@ fn replay<R: Rules>(log: &Log, store: &DiskStore, upto: u64) -> Result<R, OpenEr
         if record.index > upto {
             break;
         }
-        let Decoded { entry, members } =
-            Decoded::read(&record).map_err(|error| OpenError::Entry {
-                index: record.index,
-                detail: error.to_string(),
-            })?;
+        let Decoded {
+            entry,
+            members,
+            epoch,
+        } = Decoded::read(&record).map_err(|error| OpenError::Entry {
+            index: record.index,
+            detail: error.to_string(),
+        })?;
+        if let Some(epoch) = epoch {
+            machine.raise_epoch(epoch);
+        }
         let rows = store.applied().rows;
         let mut applied = machine.apply(rows.as_ref(), record.term, record.index, &entry)?;
         applied.changes.extend(members);

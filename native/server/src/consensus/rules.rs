@@ -20,6 +20,8 @@ pub(crate) trait Rules: Sized + Send + 'static {
         index: u64,
         entry: &Entry,
     ) -> Result<Applied, RowsError>;
+    /// From the next entry on, ids are of this epoch, if it is a later one.
+    fn raise_epoch(&mut self, epoch: u32);
     /// Whether a lease runs, so that lease time must move.
     fn any_session(rows: &dyn Rows) -> Result<bool, RowsError>;
 }
@@ -45,6 +47,10 @@ impl Rules for Machine {
         entry: &Entry,
     ) -> Result<Applied, RowsError> {
         Machine::apply(self, rows, term, index, entry)
+    }
+
+    fn raise_epoch(&mut self, epoch: u32) {
+        Machine::raise_epoch(self, epoch);
     }
 
     fn any_session(rows: &dyn Rows) -> Result<bool, RowsError> {

@@ -34,6 +34,8 @@ pub enum Kind {
     Blank = 2,
     /// The encoded members of the group.
     Members = 3,
+    /// The epoch from here on, u32, little endian: part of what was decided before is lost.
+    Epoch = 4,
 }
 
 impl Kind {
@@ -43,6 +45,7 @@ impl Kind {
             1 => Some(Kind::Entry),
             2 => Some(Kind::Blank),
             3 => Some(Kind::Members),
+            4 => Some(Kind::Epoch),
             _ => None,
         }
     }

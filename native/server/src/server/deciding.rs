@@ -36,6 +36,34 @@ pub(super) struct Leader {
     ready: AtomicU64,
 }
 
+/// `host:port` where clients reach a server.
+pub(super) fn client(host: &str, port: u16) -> String {
+    if host.contains(':') {
+        format!("[{host}]:{port}")
+    } else {
+        format!("{host}:{port}")
+    }
+}
+
+/// The part in its group of a server that clients reach at `client`.
+pub(super) fn group_options(options: &Options, client: &str) -> GroupOptions {
+    let settings = &options.group;
+    let own = settings
+        .peers
+        .get(&settings.id)
+        .cloned()
+        .unwrap_or_default();
+    GroupOptions {
+        peers: settings.peers.clone(),
+        heartbeat: options.heartbeat,
+        // Far enough apart that two servers seldom want to lead at once.
+        election_min: options.election * 7 / 12,
+        election_max: options.election,
+        kept: options.log_kept,
+        ..GroupOptions::new(settings.id, own, client)
+    }
+}
+
 impl Deciding {
     /// Opens the data folder of a server that is alone. Blocks.
     pub(super) fn alone(options: &Options) -> Result<Arc<LocalConsensus>, StartError> {
@@ -50,20 +78,7 @@ impl Deciding {
         peers: TcpListener,
     ) -> Result<Arc<Leader>, StartError> {
         let om = options.data.join(OM_FOLDER);
-        let settings = &options.group;
-        let own = settings
-            .peers
-            .get(&settings.id)
-            .cloned()
-            .unwrap_or_default();
-        let group = GroupOptions {
-            peers: settings.peers.clone(),
-            heartbeat: options.heartbeat,
-            // Far enough apart that two servers seldom want to lead at once.
-            election_min: options.election * 7 / 12,
-            election_max: options.election,
-            ..GroupOptions::new(settings.id, own, client)
-        };
+        let group = group_options(options, client);
         let group = GroupConsensus::open(&om, options.consensus.clone(), &group, peers)?;
         Ok(Arc::new(Leader {
             group,

@@ -77,6 +77,8 @@ pub struct GroupOptions {
     pub election_min: Duration,
     /// Most silence beyond the leader's lease.
     pub election_max: Duration,
+    /// Entries that are kept behind a checkpoint for servers that come back soon: others get the checkpoint.
+    pub kept: u64,
 }
 
 impl GroupOptions {
@@ -91,6 +93,7 @@ impl GroupOptions {
             heartbeat: Duration::from_millis(250),
             election_min: Duration::from_millis(700),
             election_max: Duration::from_millis(1_200),
+            kept: 10_000,
         }
     }
 }
@@ -164,8 +167,9 @@ fn config(options: &GroupOptions) -> Result<Arc<Config>, OpenError> {
         election_timeout_max: millis(options.election_max),
         install_snapshot_timeout: millis(SNAPSHOT),
         snapshot_policy: SnapshotPolicy::Never,
-        max_in_snapshot_log_to_keep: 10_000,
-        purge_batch_size: 1_024,
+        max_in_snapshot_log_to_keep: options.kept,
+        // Entries are given up in batches, but not in larger ones than are kept.
+        purge_batch_size: options.kept.clamp(1, 1_024),
         max_payload_entries: 64,
         enable_pre_vote: Some(true),
         ..Config::default()

@@ -159,6 +159,8 @@ pub(crate) fn entry_of(
             payload,
             entry: None,
         }),
+        // Written while the server was alone, and behind the checkpoint with which it became a group's first.
+        Kind::Epoch => return senseless("an epoch is not decided by a group"),
         Kind::Members => EntryPayload::Membership(members_from_row(&payload)?.membership().clone()),
     };
     Ok(GroupEntry::new(id, payload))

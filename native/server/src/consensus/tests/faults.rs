@@ -115,6 +115,10 @@ impl Rules for Forgiving {
             .apply(rows, term, index, if unreadable { &empty } else { entry })
     }
 
+    fn raise_epoch(&mut self, epoch: u32) {
+        self.0.raise_epoch(epoch);
+    }
+
     fn any_session(rows: &dyn Rows) -> Result<bool, RowsError> {
         Tally::any_session(rows)
     }

@@ -112,6 +112,10 @@ impl Rules for Tally {
         })
     }
 
+    fn raise_epoch(&mut self, epoch: u32) {
+        self.position.epoch = self.position.epoch.max(epoch);
+    }
+
     fn any_session(rows: &dyn Rows) -> Result<bool, RowsError> {
         Ok(!rows.range(Keyspace::Open, b"", None, 1)?.is_empty())
     }

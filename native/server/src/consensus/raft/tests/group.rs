@@ -328,7 +328,7 @@ fn one_server_grows_to_three_and_the_survivor_goes_on_alone() {
     let command = world.at(3).position().command;
     world.stop(3);
     let dir = world.dir(3);
-    leave(&dir).unwrap();
+    assert_eq!(leave(&dir, &options(), false).unwrap(), None);
     let local = LocalConsensus::open(&dir, options()).unwrap();
     assert_eq!(local.position().command, command);
     runtime
