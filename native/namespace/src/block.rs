@@ -4,7 +4,7 @@
 //! A block stands in at most one list, once.
 
 use crate::bucket;
-use crate::command::{AllocateBlock, Layout, SubmittedBlock};
+use crate::command::{AllocateBlock, Layout, MAX_RECOVERED, SubmittedBlock};
 use crate::context::{Context, Ruled, answer, refuse};
 use crate::ids::Id;
 use crate::key;
@@ -31,7 +31,17 @@ pub(crate) fn allocate(ctx: &mut Context<'_, '_>, command: &AllocateBlock) -> Ru
     if guard!(AllocateRoom, would_have >= ctx.limits.max_blocks_per_file) {
         return too_many(ctx);
     }
-    if session.open.append.is_none() {
+    if let Some(append) = &session.open.append {
+        let listed = published.saturating_sub(append.prefix_blocks);
+        let unsynced = session.open.given.saturating_sub(listed);
+        // The last published block is told too.
+        if ctx.rules > 1 && unsynced + 1 >= MAX_RECOVERED {
+            return refuse(
+                RefusalKind::TooManyBlocks,
+                format!("{unsynced} blocks are not synced; sync before more are written"),
+            );
+        }
+    } else {
         session.open.heard_ms = Some(ctx.lease_ms);
     }
     let blocks = give(ctx, &mut session, &[command.holder])?;

@@ -649,7 +649,11 @@ pub struct Finalize {
 pub const LAYOUT_APPEND: u32 = 2001;
 
 /// The rules that this version decides by; see [`Stamp::rules`].
-pub const RULES: u32 = 1;
+pub const RULES: u32 = 2;
+
+/// Blocks that one answer to a recovery tells at most. An append session is given no block that would make it hold more than that, so that
+/// whoever recovers it is told all of them.
+pub const MAX_RECOVERED: u64 = 100_000;
 
 /// A block holder (a datanode) and where it answers.
 #[derive(Clone, PartialEq, Eq, prost::Message)]

@@ -1,8 +1,13 @@
 use super::*;
-use crate::command::{CreateMode, Handle, PublishKind, Replication};
+use crate::command::{CreateMode, Handle, MAX_RECOVERED, PublishKind, Replication};
+use crate::key;
 use crate::read;
 use crate::reply::WriterKind;
-use crate::testing::{World, append, block, commit, delete, open_key, path, publish, rename};
+use crate::rows::{Change, Keyspace};
+use crate::testing::{
+    World, allocate, append, block, commit, delete, open_key, path, publish, rename,
+};
+use prost::Message;
 
 #[test]
 fn admit_adds_the_owner_and_changes_nothing_that_is_published() {
@@ -232,6 +237,31 @@ fn a_file_with_the_most_blocks_is_refused_clearly() {
         world.refused(append("f", CreateMode::No)),
         RefusalKind::TooManyBlocks
     );
+}
+
+/// A recovery is told so many blocks and no more; the row says that the session was given them, without that they are.
+#[test]
+fn a_session_holds_no_more_unsynced_blocks_than_a_recovery_is_told() {
+    let mut world = World::fso();
+    world.file("f", &[1, 1]);
+    let handle = world.append("f").handle;
+    let mut open = table::open(&world.rows, handle.bucket, handle.session)
+        .unwrap()
+        .unwrap();
+    let mut holding = |given: u64| {
+        open.given = given;
+        world.rows.apply(vec![Change {
+            keyspace: Keyspace::Open,
+            key: key::two(handle.bucket, handle.session).into(),
+            value: Some(open.encode_to_vec().into()),
+        }]);
+        let request = world.request(allocate(handle));
+        world.send(request)
+    };
+    holding(MAX_RECOVERED - 2).unwrap();
+    let refused = holding(MAX_RECOVERED - 1).unwrap_err();
+    assert_eq!(refused.kind(), RefusalKind::TooManyBlocks);
+    assert!(refused.detail.contains("sync"), "{}", refused.detail);
 }
 
 #[test]

@@ -23,7 +23,7 @@ use crate::name;
 use crate::record::{BucketRow, VolumeRow};
 use crate::reply::{Refusal, RefusalKind};
 use crate::resolve::{self, At};
-use crate::rows::{Keyspace, Rows, RowsError};
+use crate::rows::{Change, Keyspace, Rows, RowsError};
 use crate::table;
 use crate::view::{BucketView, Node, VolumeView};
 
@@ -55,6 +55,13 @@ pub fn position(rows: &dyn Rows) -> Result<Position, RowsError> {
 /// [`RowsError`] when the store fails.
 pub fn layout(rows: &dyn Rows) -> Result<u32, RowsError> {
     table::layout(rows)
+}
+
+/// Whether the changes finalize a layout.
+#[must_use]
+pub fn finalizes(changes: &[Change]) -> bool {
+    let layout = |change: &Change| change.keyspace == Keyspace::Meta && change.key == key::LAYOUT;
+    changes.iter().any(layout)
 }
 
 /// The limits in force; [`Limits::starting`] until they are set.

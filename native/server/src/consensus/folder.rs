@@ -20,8 +20,10 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The version of the folder that this server writes.
+/// The version of the folder before a layout is finalized: older servers may go on with it.
 const FORMAT: &str = "libappend server data, version 1\n";
+/// The version once a layout is finalized, which servers from before there were layouts refuse. Those look for no layout in the rows.
+const FORMAT_FINALIZED: &str = "libappend server data, version 2\n";
 const FORMAT_FILE: &str = "FORMAT";
 
 /// An open data folder. Unlocked when dropped.
@@ -210,7 +212,7 @@ impl Folder {
     fn check_format(&self) -> Result<(), OpenError> {
         let path = self.root.join(FORMAT_FILE);
         match std::fs::read_to_string(&path) {
-            Ok(text) if text == FORMAT => return Ok(()),
+            Ok(text) if text == FORMAT || text == FORMAT_FINALIZED => return Ok(()),
             Ok(text) => {
                 let found = text.lines().next().unwrap_or_default().to_owned();
                 return Err(OpenError::Format { path, found });
@@ -218,7 +220,6 @@ impl Folder {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(source) => return Err(io("reading", &path)(source)),
         }
-        let temporary = self.root.join("FORMAT.new");
         for entry in std::fs::read_dir(&self.root).map_err(io("listing", &self.root))? {
             let name = entry.map_err(io("listing", &self.root))?.file_name();
             if name != "LOCK" && name != "FORMAT.new" && name != "lost+found" {
@@ -228,9 +229,25 @@ impl Folder {
                 });
             }
         }
+        self.write_format(FORMAT)
+    }
+
+    /// Makes servers from before there were layouts refuse the folder, durably. There is no way back.
+    pub(crate) fn raise_format(&self) -> Result<(), OpenError> {
+        let path = self.root.join(FORMAT_FILE);
+        let found = std::fs::read_to_string(&path).map_err(io("reading", &path))?;
+        if found == FORMAT_FINALIZED {
+            return Ok(());
+        }
+        self.write_format(FORMAT_FINALIZED)
+    }
+
+    fn write_format(&self, version: &str) -> Result<(), OpenError> {
+        let path = self.root.join(FORMAT_FILE);
+        let temporary = self.root.join("FORMAT.new");
         let write = || -> std::io::Result<()> {
             let mut file = DurableFile::create(&temporary)?;
-            file.write_all(FORMAT.as_bytes())?;
+            file.write_all(version.as_bytes())?;
             file.sync()?;
             files::rename(&temporary, &path)?;
             sync_dir(&self.root)
@@ -269,11 +286,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(
             dir.path().join(FORMAT_FILE),
-            "libappend server data, version 2\n",
+            "libappend server data, version 3\n",
         )
         .unwrap();
         match Folder::open(dir.path()) {
-            Err(OpenError::Format { found, .. }) => assert!(found.ends_with("version 2")),
+            Err(OpenError::Format { found, .. }) => assert!(found.ends_with("version 3")),
             other => panic!("{other:?}"),
         }
         let dir = tempfile::tempdir().unwrap();
@@ -282,6 +299,19 @@ mod tests {
             Folder::open(dir.path()),
             Err(OpenError::Foreign { .. })
         ));
+    }
+
+    #[test]
+    fn a_raised_format_stays_and_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let said = || std::fs::read_to_string(dir.path().join(FORMAT_FILE)).unwrap();
+        let folder = Folder::open(dir.path()).unwrap();
+        assert_eq!(said(), FORMAT);
+        folder.raise_format().unwrap();
+        folder.raise_format().unwrap();
+        drop(folder);
+        Folder::open(dir.path()).unwrap();
+        assert_eq!(said(), FORMAT_FINALIZED);
     }
 
     #[test]

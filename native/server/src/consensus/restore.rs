@@ -7,6 +7,7 @@ use super::rules::Rules;
 use super::{OpenError, Options};
 use crate::log::Log;
 use crate::store::{DiskStore, Mark, Store, StoreError};
+use append_namespace::read;
 use std::sync::Arc;
 
 /// Everything open and at one position.
@@ -93,6 +94,10 @@ pub(crate) fn restore_decided<R: Rules>(
         Decided::Installed => store.applied().mark.index,
     };
     let machine = replay::<R>(&log, &store, upto)?;
+    // The process may have ended between the finalization and this.
+    if read::layout(store.applied().rows.as_ref())? > 0 {
+        folder.raise_format()?;
+    }
     Ok(Restored {
         log,
         store,

@@ -10,7 +10,8 @@ use super::stamp::Stamper;
 use crate::log::{Kind, Log, LogError};
 use crate::store::Mark;
 use append_namespace::command::Entry;
-use append_namespace::rows::{Keyspace, RowsError};
+use append_namespace::read;
+use append_namespace::rows::{Change, Keyspace, RowsError};
 use bytes::Bytes;
 use prost::Message;
 use std::cell::Cell;
@@ -311,6 +312,7 @@ impl<R: Rules> Applier<R> {
             .store
             .apply(mark, &applied.changes)
             .map_err(|error| error.to_string())?;
+        note_layout(shared, &applied.changes)?;
         if applied
             .changes
             .iter()
@@ -337,6 +339,17 @@ pub(crate) fn note_sessions<R: Rules>(shared: &Shared) -> Result<(), RowsError> 
     let any = R::any_session(shared.store.applied().rows.as_ref())?;
     shared.sessions.store(any, Ordering::Release);
     Ok(())
+}
+
+/// Before anybody is told of a finalization, older servers refuse the folder.
+pub(crate) fn note_layout(shared: &Shared, changes: &[Change]) -> Result<(), Failure> {
+    if !read::finalizes(changes) {
+        return Ok(());
+    }
+    shared
+        .folder
+        .raise_format()
+        .map_err(|error| error.to_string())
 }
 
 /// A row that cannot be read is not read again by a restart: the rows are rebuilt.

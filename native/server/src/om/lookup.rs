@@ -24,9 +24,6 @@ const MAX_RANGE: u32 = 10_000;
 /// Blocks that are read on the thread that serves the call.
 const FEW_BLOCKS: u64 = 64;
 
-/// Blocks that one answer to a recovery holds at most.
-pub(super) const MAX_RECOVERED: usize = 100_000;
-
 /// Bytes that one location takes in an answer at most; a list that could be too long for a frame is refused before it is made.
 const LOCATION_BYTES: u64 = 400;
 

@@ -3,9 +3,10 @@
 use super::call::Call;
 use super::failure::Failure;
 use super::locate::Locator;
-use super::lookup::MAX_RECOVERED;
 use super::{Om, done, render, translate, unexpected};
-use append_namespace::command::{Command, Finalize, KeyPath, LAYOUT_APPEND, StartRecovery};
+use append_namespace::command::{
+    Command, Finalize, KeyPath, LAYOUT_APPEND, MAX_RECOVERED, StartRecovery,
+};
 use append_namespace::reply::{Answer, Fenced};
 use append_namespace::rows::Rows;
 use append_namespace::view::RecoveryView;
@@ -30,10 +31,11 @@ impl Om {
             key: request.key_name().to_owned(),
         };
         translate::read_only_if_snapshot(&path)?;
+        let force = request.force();
         let command = Command::StartRecovery(StartRecovery {
             path: path.clone(),
             append_only: request.append_only(),
-            force: request.force(),
+            force,
         });
         let fenced = match self.propose(call, command).await {
             Ok(Some(Answer::Fenced(fenced))) => fenced,
@@ -56,7 +58,8 @@ impl Om {
             "fenced"
         );
         let view = self.consensus.view();
-        let found = read::recovery(&*view, &fenced.handle, MAX_RECOVERED)?;
+        let told_at_most = usize::try_from(MAX_RECOVERED).unwrap_or(usize::MAX);
+        let found = read::recovery(&*view, &fenced.handle, told_at_most)?;
         // Somebody else has finished it since, or the file is gone.
         let found = found.map_err(|refusal| match refusal.kind() {
             RefusalKind::Fenced | RefusalKind::SessionUnknown => Failure::refused(
@@ -66,10 +69,20 @@ impl Om {
             _ => Failure::Refused(refusal),
         })?;
         if found.left_out > 0 {
+            if !force {
+                // Only of a writer that an older version let hold so many. It must not lose them because nobody said so.
+                return Err(Failure::refused(
+                    RefusalKind::TooManyBlocks,
+                    format!(
+                        "{path}: its writer holds {} blocks more than an answer tells; only a forced recovery goes on without them",
+                        found.left_out
+                    ),
+                ));
+            }
             tracing::warn!(
                 session = fenced.handle.session,
                 left_out = found.left_out,
-                "blocks of a fenced session are too many for an answer and will not be recovered"
+                "a forced recovery goes on without blocks that are too many for an answer"
             );
         }
         let status = read::append_status(&*view, &found.file.path)?

@@ -5,8 +5,11 @@
     reason = "a test says by a panic what it did not find"
 )]
 
+mod bad_input;
+mod duties;
 mod files;
 mod names;
+mod recovery;
 mod sessions;
 mod support;
 mod transports;

@@ -8,9 +8,8 @@ use append_wire::om::{
     DeleteBucketRequest, DeleteKeyArgs, DeleteKeyRequest, DeleteKeysRequest, DeleteVolumeRequest,
     EchoRpcRequest, GetAclRequest, GetFileStatusRequest, GetKeyInfoRequest, InfoBucketRequest,
     InfoVolumeRequest, KeyArgs, ListBucketsRequest, ListKeysRequest, ListStatusRequest,
-    ListVolumeRequest, OmResponse, OzoneObj, RecoverLeaseRequest, RenameKeyRequest,
-    ServiceListRequest, SetTimesRequest, SetVolumePropertyRequest, Status, Type,
-    list_volume_request::Scope,
+    ListVolumeRequest, OmResponse, OzoneObj, RenameKeyRequest, ServiceListRequest, SetTimesRequest,
+    SetVolumePropertyRequest, Status, Type, list_volume_request::Scope,
 };
 
 pub(crate) async fn make_directory(rpc: &mut Rpc, args: KeyArgs) -> OmResponse {
@@ -423,7 +422,6 @@ async fn what_is_not_built_is_refused_by_name() {
         Type::ListSnapshot,
         Type::GetDelegationToken,
         Type::AddAcl,
-        Type::RenameKeys,
         Type::Prepare,
         Type::AppendGcReport,
     ] {
@@ -440,10 +438,6 @@ async fn what_is_not_built_is_refused_by_name() {
             AppendCode::Unsupported
         );
     }
-    rpc.refused(Status::NotSupportedOperation, Type::RecoverLease, |r| {
-        r.recover_lease_request = Some(Box::new(RecoverLeaseRequest::default()));
-    })
-    .await;
     // A number that no version knows, and a command without its payload.
     let mut unknown = request(Type::ServiceList, |_| {});
     unknown.cmd_type = 1_999;

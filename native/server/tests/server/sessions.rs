@@ -15,7 +15,7 @@ use append_wire::om::{
 use std::net::SocketAddr;
 use tempfile::TempDir;
 
-fn append(args: KeyArgs, create: CreateMode, blocks: u32) -> OmRequest {
+pub(crate) fn append(args: KeyArgs, create: CreateMode, blocks: u32) -> OmRequest {
     request(Type::AppendFile, |r| {
         r.append_file_request = Some(Box::new(AppendFileRequest {
             key_args: args,
@@ -27,13 +27,13 @@ fn append(args: KeyArgs, create: CreateMode, blocks: u32) -> OmRequest {
     })
 }
 
-async fn admitted(rpc: &mut Rpc, request: &OmRequest) -> AppendFileResponse {
+pub(crate) async fn admitted(rpc: &mut Rpc, request: &OmRequest) -> AppendFileResponse {
     let response = rpc.submit(request).await;
     assert_eq!(response.status(), Status::Ok, "{}", response.message());
     *response.append_file_response.unwrap()
 }
 
-fn publish(args: KeyArgs, handle: &AppendHandle, hsync: bool) -> OmRequest {
+pub(crate) fn publish(args: KeyArgs, handle: &AppendHandle, hsync: bool) -> OmRequest {
     request(Type::CommitKey, |r| {
         r.commit_key_request = Some(Box::new(CommitKeyRequest {
             key_args: args,
@@ -45,7 +45,7 @@ fn publish(args: KeyArgs, handle: &AppendHandle, hsync: bool) -> OmRequest {
 }
 
 /// A closed file of five bytes.
-async fn file(rpc: &mut Rpc, address: SocketAddr, args: KeyArgs) {
+pub(crate) async fn file(rpc: &mut Rpc, address: SocketAddr, args: KeyArgs) {
     let created = create(rpc, args.clone(), true)
         .await
         .create_file_response
@@ -67,7 +67,7 @@ async fn file(rpc: &mut Rpc, address: SocketAddr, args: KeyArgs) {
 }
 
 /// Sessions that can still publish. One whose file is gone stays in the list until it is swept.
-async fn open_sessions(rpc: &mut Rpc) -> usize {
+pub(crate) async fn open_sessions(rpc: &mut Rpc) -> usize {
     let response = rpc
         .ok(Type::ListOpenFiles, |r| {
             r.list_open_files_request = Some(Box::new(ListOpenFilesRequest {

@@ -11,6 +11,7 @@ use crate::consensus::shared::{Shared, Standing, lock};
 use crate::consensus::{CheckpointFailure, threads};
 use crate::store::{DiskStore, Mark, Store};
 use append_namespace::command::Entry;
+use append_namespace::read;
 use append_namespace::rows::Keyspace;
 use append_namespace::{Applied, Machine};
 use openraft::EntryPayload;
@@ -131,6 +132,7 @@ impl RowsMachine {
             changes.push(members(members_row(&stored)));
         }
         self.store.apply(mark, &changes).map_err(other)?;
+        threads::note_layout(&self.shared, &changes).map_err(other)?;
         if changes
             .iter()
             .any(|change| change.keyspace == Keyspace::Open)
@@ -170,6 +172,9 @@ impl RowsMachine {
         }
         store.apply(summary.mark, &[]).map_err(other)?;
         store.persist().map_err(other)?;
+        if read::layout(store.applied().rows.as_ref()).map_err(other)? > 0 {
+            self.shared.folder.raise_format().map_err(other)?;
+        }
         let machine = Machine::open(store.applied().rows.as_ref()).map_err(other)?;
         let reset = meta.last_log_id.as_ref().map(place);
         self.log

@@ -2,7 +2,8 @@
 
 use super::*;
 use append_namespace::command::{
-    BucketName, CreateBucket, CreateDirectory, CreateVolume, Invocation, Layout, Replication,
+    BucketName, CreateBucket, CreateDirectory, CreateVolume, Finalize, Invocation, LAYOUT_APPEND,
+    Layout, Replication,
 };
 use append_namespace::read;
 
@@ -38,6 +39,29 @@ fn directory(sequence: u64, key: &str) -> Request {
 
 fn decide(consensus: &LocalConsensus, request: Request) -> Decided {
     block_on(consensus.propose(request)).unwrap()
+}
+
+#[test]
+fn older_servers_refuse_a_folder_once_its_layout_is_finalized() {
+    let dir = tempfile::tempdir().unwrap();
+    let said = || std::fs::read_to_string(dir.path().join("FORMAT")).unwrap();
+    let consensus = LocalConsensus::open(dir.path(), options()).unwrap();
+    assert!(said().ends_with("version 1\n"));
+    let finalize = Command::Finalize(Finalize {
+        layout: LAYOUT_APPEND,
+    });
+    decide(&consensus, call(1, finalize)).unwrap();
+    assert!(said().ends_with("version 2\n"));
+    drop(consensus);
+    // Killed between the two.
+    std::fs::write(
+        dir.path().join("FORMAT"),
+        "libappend server data, version 1\n",
+    )
+    .unwrap();
+    let consensus = LocalConsensus::open(dir.path(), options()).unwrap();
+    assert!(said().ends_with("version 2\n"));
+    assert_eq!(read::layout(&*consensus.view()).unwrap(), LAYOUT_APPEND);
 }
 
 #[test]
