@@ -17,6 +17,8 @@ use append_client::{Config, CreateOptions, FileSystem, FsPath};
 use rand::rngs::StdRng;
 use rand::{RngCore, SeedableRng};
 use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 /// The binary under test.
 #[must_use]
@@ -42,6 +44,7 @@ pub fn binary() -> PathBuf {
 pub struct Server {
     child: Option<Child>,
     address: String,
+    http: String,
     settings: Vec<String>,
     /// What stands in front of the binary.
     inside: Vec<String>,
@@ -73,6 +76,7 @@ impl Server {
         let mut server = Server {
             child: None,
             address: "127.0.0.1:0".to_owned(),
+            http: String::new(),
             settings: settings.iter().map(|&setting| setting.to_owned()).collect(),
             inside: inside.iter().map(|&part| part.to_owned()).collect(),
             environment: environment
@@ -108,9 +112,16 @@ impl Server {
         }
         let mut child = command.spawn().expect("the server starts");
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let address =
-            lines.find_map(|line| line.ok()?.strip_prefix("ready ofs://").map(str::to_owned));
+        let mut http = String::new();
+        let address = lines.find_map(|line| {
+            let line = line.ok()?;
+            if let Some(address) = line.strip_prefix("http http://") {
+                address.clone_into(&mut http);
+            }
+            line.strip_prefix("ready ofs://").map(str::to_owned)
+        });
         self.child = Some(child);
+        self.http = http;
         self.address = address.expect("the server ended before it served");
     }
 
@@ -156,6 +167,22 @@ impl Server {
     pub fn restart(&mut self) {
         self.kill();
         self.run();
+    }
+
+    /// As [`Server::restart`], with other settings.
+    pub fn restart_with(&mut self, settings: &[&str]) {
+        self.settings = settings.iter().map(|&setting| setting.to_owned()).collect();
+        self.restart();
+    }
+
+    /// A page of its HTTP port.
+    pub async fn page(&self, path: &str) -> String {
+        let mut stream = TcpStream::connect(&self.http).await.unwrap();
+        let request = format!("GET {path} HTTP/1.0\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
     }
 
     /// A client with default settings.

@@ -265,7 +265,7 @@ async fn ask(address: &str, client: Option<Client>) -> Result<(Uuid, Client), St
                     .map_err(|error| error.to_string())?
                     .connect()
                     .await
-                    .map_err(|error| with_cause(&error))?;
+                    .map_err(|error| cause(&error))?;
                 XceiverClientProtocolServiceClient::new(channel)
             }
         };
@@ -277,11 +277,11 @@ async fn ask(address: &str, client: Option<Client>) -> Result<(Uuid, Client), St
         let answer = client
             .send(tokio_stream::once(request))
             .await
-            .map_err(|status| with_cause(&status))?
+            .map_err(|status| status.message().to_owned())?
             .into_inner()
             .message()
             .await
-            .map_err(|status| with_cause(&status))?
+            .map_err(|status| status.message().to_owned())?
             .ok_or("it gave no answer")?;
         if answer.result() != Code::Success {
             return Err(answer.message.unwrap_or_default());
@@ -296,16 +296,13 @@ async fn ask(address: &str, client: Option<Client>) -> Result<(Uuid, Client), St
         .unwrap_or_else(|_| Err(format!("no answer within {PATIENCE:?}")))
 }
 
-/// An error of the transport says what happened only in its source.
-fn with_cause(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
+/// An error of the transport says what happened only in its last source.
+fn cause(error: &dyn std::error::Error) -> String {
+    let mut last = error;
+    while let Some(source) = last.source() {
+        last = source;
     }
-    text
+    last.to_string()
 }
 
 impl BlockEngine for Processes {
