@@ -159,11 +159,11 @@ impl Server {
             rpc_port: rpc.port(),
             http_port: http.map(|address| address.port()),
         };
-        let om: Arc<dyn Service> = Arc::new(Om::new(
-            Arc::clone(&consensus),
-            Arc::clone(&engine),
-            advertised,
-        ));
+        let om = Om::new(Arc::clone(&consensus), Arc::clone(&engine), advertised);
+        let om: Arc<dyn Service> = Arc::new(match deciding.part() {
+            Some((id, roster)) => om.in_group(id, roster),
+            None => om,
+        });
         tasks.spawn(Duties::default().run(consensus, stop.clone()));
         let mut routes = grpc_routes(Arc::clone(&om));
         if let Some(datanode) = &datanode {

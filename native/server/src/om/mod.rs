@@ -33,8 +33,35 @@ use failure::Failure;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The name under which this server stands in its group. One node is a group of one.
-pub const NODE_ID: &str = "om1";
+/// The number of a server that is alone: one node is a group of one.
+const ALONE: u64 = 1;
+
+/// A server of the group, as ServiceList names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// Its number; it is called `om` and this number, as hints to the leader call it.
+    pub id: u64,
+    /// The host that clients reach.
+    pub host: String,
+    /// The port of Hadoop RPC and gRPC.
+    pub rpc_port: u16,
+    /// It leads, as far as is known.
+    pub leads: bool,
+}
+
+/// The servers of the group as of now, those left out whose address for clients is not known.
+pub type Roster = Arc<dyn Fn() -> Vec<Listed> + Send + Sync>;
+
+/// The part of this server in a group.
+struct Part {
+    id: u64,
+    roster: Roster,
+}
+
+/// The name of the server with a number.
+fn node_id(id: u64) -> String {
+    format!("om{id}")
+}
 
 /// Where clients reach this server, as ServiceList says it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +79,7 @@ pub struct Om {
     consensus: Arc<dyn Consensus>,
     engine: Arc<dyn BlockEngine>,
     advertised: Advertised,
+    part: Option<Part>,
 }
 
 impl Om {
@@ -65,7 +93,40 @@ impl Om {
             consensus,
             engine,
             advertised,
+            part: None,
         }
+    }
+
+    /// The same as server `id` of a group, whose servers `roster` tells.
+    #[must_use]
+    pub fn in_group(self, id: u64, roster: Roster) -> Om {
+        Om {
+            part: Some(Part { id, roster }),
+            ..self
+        }
+    }
+
+    /// The number of this server.
+    fn id(&self) -> u64 {
+        self.part.as_ref().map_or(ALONE, |part| part.id)
+    }
+
+    /// All servers of the group, this one among them.
+    fn servers(&self) -> Vec<Listed> {
+        let me = Listed {
+            id: self.id(),
+            host: self.advertised.host.clone(),
+            rpc_port: self.advertised.rpc_port,
+            leads: self.part.is_none(),
+        };
+        let Some(part) = &self.part else {
+            return vec![me];
+        };
+        let mut servers = (part.roster)();
+        if !servers.iter().any(|server| server.id == me.id) {
+            servers.push(me);
+        }
+        servers
     }
 
     async fn serve(&self, caller: Caller, mut request: OmRequest) -> Result<OmResponse, Raise> {
@@ -105,7 +166,7 @@ impl Om {
         answered.map(|response| OmResponse {
             cmd_type: number,
             trace_id,
-            leader_om_node_id: Some(NODE_ID.to_owned()),
+            leader_om_node_id: Some(node_id(self.id())),
             ..response
         })
     }
@@ -118,7 +179,7 @@ impl Om {
     ) -> Result<OmResponse, Failure> {
         let r = request;
         match command {
-            Type::ServiceList => self.service_list(),
+            Type::ServiceList => self.service_list().await,
             Type::EchoRpc => services::echo(&body(r.echo_rpc_request)?),
             Type::SetSafeMode => services::safe_mode(&body(r.set_safe_mode_request)?),
             Type::GetAcl => self.get_acl(&body(r.get_acl_request)?).await,

@@ -1,7 +1,7 @@
 //! What the server says about itself, and the small commands beside the data.
 
 use super::failure::Failure;
-use super::{Om, done, render};
+use super::{Listed, Om, done, node_id, render};
 use append_namespace::command::{KeyPath, LAYOUT_APPEND};
 use append_namespace::read;
 use append_namespace::view::Node;
@@ -27,29 +27,33 @@ const RENEWALS_PER_SOFT_LIMIT: u64 = 4;
 const MAX_ECHO: i32 = 32 << 20;
 
 impl Om {
-    /// This server, and the block manager whose place it takes: Ozone's Java client wants both in the list.
-    pub(super) fn service_list(&self) -> Result<OmResponse, Failure> {
+    /// The servers of the group, and the block manager whose place they take: Ozone's Java client wants both in the list.
+    ///
+    /// What appending may do is told by the leader alone: a server that lags would tell of the past.
+    pub(super) async fn service_list(&self) -> Result<OmResponse, Failure> {
+        let finalized = read::layout(&*self.current().await?)? >= LAYOUT_APPEND;
         let limits = self.consensus.limits();
-        let finalized = read::layout(&*self.consensus.view())? >= LAYOUT_APPEND;
         let port = |kind: PortType, value: u16| ServicePort {
             r#type: kind.into(),
             value: value.into(),
         };
-        let rpc = port(PortType::Rpc, self.advertised.rpc_port);
-        let mut ports = vec![rpc];
-        ports.extend(
-            self.advertised
-                .http_port
-                .map(|http| port(PortType::Http, http)),
-        );
-        let om = ServiceInfo {
+        let role = |server: &Listed| OmRoleInfo {
+            node_id: node_id(server.id),
+            server_role: if server.leads { "LEADER" } else { "FOLLOWER" }.to_owned(),
+        };
+        let om = |server: &Listed| ServiceInfo {
             node_type: NodeType::Om.into(),
-            hostname: self.advertised.host.clone(),
-            service_ports: ports,
-            om_role: Some(OmRoleInfo {
-                node_id: super::NODE_ID.to_owned(),
-                server_role: "LEADER".to_owned(),
-            }),
+            hostname: server.host.clone(),
+            service_ports: std::iter::once(port(PortType::Rpc, server.rpc_port))
+                .chain(
+                    // Only this server's own is known to it.
+                    self.advertised
+                        .http_port
+                        .filter(|_| server.id == self.id())
+                        .map(|http| port(PortType::Http, http)),
+                )
+                .collect(),
+            om_role: Some(role(server)),
             om_version: Some(OM_VERSION),
             server_defaults: Some(FsServerDefaultsProto::default()),
             append: Some(AppendFeature {
@@ -66,11 +70,11 @@ impl Om {
         let scm = ServiceInfo {
             node_type: NodeType::Scm.into(),
             hostname: self.advertised.host.clone(),
-            service_ports: vec![rpc],
+            service_ports: vec![port(PortType::Rpc, self.advertised.rpc_port)],
             ..ServiceInfo::default()
         };
         let answer = ServiceListResponse {
-            service_info: vec![om, scm],
+            service_info: self.servers().iter().map(om).chain([scm]).collect(),
             ..ServiceListResponse::default()
         };
         Ok(OmResponse {

@@ -4,9 +4,10 @@ use super::{StartError, configure};
 use crate::config::Options;
 use crate::consensus::{
     Barrier, CheckpointFailure, Consensus, GroupConsensus, GroupError, GroupOptions,
-    LocalConsensus, Proposal, ProposeError, View,
+    LocalConsensus, MemberView, Proposal, ProposeError, View,
 };
 use crate::http::{Changed, Grouping};
+use crate::om::{Listed, Roster};
 use crate::server::OM_FOLDER;
 use crate::store::checkpoint::Summary;
 use append_namespace::Position;
@@ -43,6 +44,20 @@ pub(super) fn client(host: &str, port: u16) -> String {
     } else {
         format!("{host}:{port}")
     }
+}
+
+/// A member as clients are told of it; nothing while its address for them is not known.
+fn listed(member: MemberView) -> Option<Listed> {
+    let (host, port) = member.client.rsplit_once(':')?;
+    let inner = host
+        .strip_prefix('[')
+        .and_then(|host| host.strip_suffix(']'));
+    Some(Listed {
+        id: member.id,
+        host: inner.unwrap_or(host).to_owned(),
+        rpc_port: port.parse().ok().filter(|port| *port != 0)?,
+        leads: member.leads,
+    })
 }
 
 /// The part in its group of a server that clients reach at `client`.
@@ -91,6 +106,19 @@ impl Deciding {
             Deciding::Alone(alone) => Arc::clone(alone) as Arc<dyn Consensus>,
             Deciding::Grouped(leader) => Arc::clone(leader) as Arc<dyn Consensus>,
         }
+    }
+
+    /// The number of this server in its group, and who else is in it.
+    pub(super) fn part(&self) -> Option<(u64, Roster)> {
+        let Deciding::Grouped(leader) = self else {
+            return None;
+        };
+        let group = Arc::clone(&leader.group);
+        let roster = move || {
+            let members = group.members().into_iter();
+            members.filter_map(listed).collect()
+        };
+        Some((leader.group.id(), Arc::new(roster)))
     }
 
     /// Takes a checkpoint. Blocks.

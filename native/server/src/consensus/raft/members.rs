@@ -86,6 +86,12 @@ impl GroupConsensus {
             .map_err(|error| refused(error.to_string()))
     }
 
+    /// The number of this server.
+    #[must_use]
+    pub fn id(&self) -> u64 {
+        self.seen.me
+    }
+
     /// The members, as this server knows them.
     #[must_use]
     pub fn members(&self) -> Vec<MemberView> {
