@@ -6,10 +6,13 @@ use std::io::stderr;
 
 use tracing_subscriber::EnvFilter;
 
+/// What a server says by itself. The library of the group repeats every lost heartbeat; what it means is said by the server in one line.
+const SERVER: &str = "info,openraft=off";
+
 /// Starts logging for the life of the process. A server speaks from level `info`, a command for people from `error`, unless the
 /// environment says otherwise. A filter that does not parse is reported and replaced by that level.
 pub(crate) fn start(server: bool) {
-    let default = if server { "info" } else { "error" };
+    let default = if server { SERVER } else { "error" };
     let wish = ["APPEND_LOG", "RUST_LOG"]
         .into_iter()
         .find_map(|name| Some((name, std::env::var(name).ok()?)));

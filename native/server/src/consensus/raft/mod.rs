@@ -438,9 +438,20 @@ impl GroupConsensus {
     }
 }
 
-/// Fails the server when the library gives up.
+/// Fails the server when the library gives up, and says who leads.
 async fn watch(shared: Arc<Shared>, mut metrics: Metrics) {
+    let mut told = None;
     loop {
+        let (term, leader) = {
+            let metrics = metrics.borrow_watched();
+            (metrics.current_term, metrics.current_leader)
+        };
+        if let Some(leader) = leader
+            && told != Some((term, leader))
+        {
+            told = Some((term, leader));
+            tracing::info!(term, leader, "the group has a leader");
+        }
         let running = metrics.borrow_watched().running_state.clone();
         if let Err(error) = running {
             if !shared.stop.load(Ordering::Acquire) {

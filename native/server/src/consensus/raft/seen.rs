@@ -5,7 +5,7 @@ use crate::consensus::shared::{Shared, lock};
 use crate::consensus::{Leading, NotLeader, ProposeError};
 use openraft::ServerState;
 use openraft::async_runtime::watch::WatchReceiver;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -40,6 +40,7 @@ impl Seen {
     }
 
     async fn ask(self, peers: BTreeMap<u64, String>) {
+        let mut silent = BTreeSet::new();
         loop {
             let members: Vec<_> = {
                 let metrics = self.metrics.borrow_watched();
@@ -51,11 +52,24 @@ impl Seen {
                 if id == self.me {
                     continue;
                 }
-                // One that does not answer, or has another disk than the group admitted, keeps what was known of it.
-                if let Ok((found, said, _)) = network::hello(address).await
-                    && (found, &said.folder) == (id, &member.folder)
-                {
-                    lock(&self.clients).insert(id, said.client);
+                let why = match network::hello(address).await {
+                    Ok((found, said, _)) if (found, &said.folder) == (id, &member.folder) => {
+                        lock(&self.clients).insert(id, said.client);
+                        None
+                    }
+                    Ok((found, ..)) if found != id => Some(format!("it is server {found}")),
+                    Ok(_) => Some("it has another folder than the group admitted".to_owned()),
+                    Err(why) => Some(why),
+                };
+                // What was known of one that does not answer is kept.
+                match why {
+                    Some(why) if silent.insert(id) => {
+                        tracing::warn!(id, address, why, "a server of the group does not answer");
+                    }
+                    None if silent.remove(&id) => {
+                        tracing::info!(id, address, "a server of the group answers again");
+                    }
+                    Some(_) | None => {}
                 }
             }
             tokio::time::sleep(ASK).await;
