@@ -7,9 +7,12 @@
     reason = "a test ends where something unexpected happens"
 )]
 
+mod raw;
+mod recovery_crashes;
 mod recovery_faults;
 mod recovery_killed;
 mod recovery_leases;
+mod recovery_names;
 mod writer;
 
 use std::time::{Duration, Instant};

@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use append_e2e::Server;
 
 /// A process with at most one stream. Killed when it is dropped.
-pub struct Writer {
+pub(crate) struct Writer {
     child: Child,
     input: ChildStdin,
     output: Lines<BufReader<ChildStdout>>,
@@ -14,7 +14,7 @@ pub struct Writer {
 
 impl Writer {
     /// A client in a process of its own, with blocks of 8 KiB.
-    pub fn start(server: &Server) -> Writer {
+    pub(crate) fn start(server: &Server) -> Writer {
         let mut child = Command::new(env!("CARGO_BIN_EXE_scripted"))
             .arg(server.uri())
             .args([
@@ -45,19 +45,29 @@ impl Writer {
     }
 
     /// Says what to do and returns what it answers.
-    pub fn tell(&mut self, line: &str) -> String {
+    pub(crate) fn tell(&mut self, line: &str) -> String {
+        self.begin(line);
+        self.answer()
+    }
+
+    /// Says what to do and does not wait for it; [`Writer::told`] does.
+    pub(crate) fn begin(&mut self, line: &str) {
         writeln!(self.input, "{line}").unwrap();
+    }
+
+    /// The answer to what was begun.
+    pub(crate) fn told(&mut self) -> String {
         self.answer()
     }
 
     /// As [`Writer::tell`], for what must work.
-    pub fn must(&mut self, line: &str) {
+    pub(crate) fn must(&mut self, line: &str) {
         let answer = self.tell(line);
         assert!(answer.starts_with("ok "), "{line}: {answer}");
     }
 
     /// As [`Writer::tell`], for what must fail with an error of a kind; the text.
-    pub fn fails(&mut self, line: &str, kind: &str) -> String {
+    pub(crate) fn fails(&mut self, line: &str, kind: &str) -> String {
         let answer = self.tell(line);
         let begin = format!("err {kind} ");
         assert!(answer.starts_with(&begin), "{line}: {answer}");
@@ -71,17 +81,17 @@ impl Writer {
     }
 
     /// `kill -STOP`.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.signal("-STOP");
     }
 
     /// `kill -CONT`.
-    pub fn go_on(&self) {
+    pub(crate) fn go_on(&self) {
         self.signal("-CONT");
     }
 
     /// `kill -9`.
-    pub fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.end();
     }
 
