@@ -5,6 +5,8 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use append_client::admin::{BucketLayout, BucketOptions, VolumeOptions};
@@ -34,10 +36,16 @@ pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// A port that nothing uses and that the system gives to nobody by itself.
+/// A port that nothing uses, that the system gives to nobody by itself, and that this process did not give before.
 fn port() -> u16 {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    const FIRST: u16 = 20_000;
+    const COUNT: u16 = 12_000;
+    // Far from where another run of the tests began.
+    static BEGIN: LazyLock<u16> = LazyLock::new(|| rand::rng().random_range(0..COUNT));
     loop {
-        let port = rand::rng().random_range(20_000..32_000);
+        let at = NEXT.fetch_add(1, Ordering::Relaxed) % COUNT;
+        let port = FIRST + (*BEGIN + at) % COUNT;
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return port;
         }
