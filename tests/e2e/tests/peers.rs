@@ -12,7 +12,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use append_client::admin::BucketLayout;
 use append_e2e::{Server, get, noise, path, put};
-use append_wire::hrpc::{AuthProtocol, OM_PROTOCOL, Preamble, encode_context};
+use append_wire::common::RequestHeaderProto;
+use append_wire::hrpc::{
+    AuthProtocol, CallIdentity, OM_METHOD, OM_PROTOCOL, OM_PROTOCOL_VERSION, Preamble,
+    SINGLE_CALLS, encode_call, encode_context,
+};
+use append_wire::om::{EchoRpcRequest, OmRequest, Type};
 use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -194,4 +199,75 @@ async fn large_frames_share_their_memory() {
     peers.abort_all();
     while peers.join_next().await.is_some() {}
     still_serves(&fs).await;
+}
+
+/// `count` calls, each of which asks for an answer of `bytes`.
+fn echoes(count: i32, bytes: i32) -> BytesMut {
+    let target = RequestHeaderProto {
+        method_name: OM_METHOD.to_owned(),
+        declaring_class_protocol_name: OM_PROTOCOL.to_owned(),
+        client_protocol_version: OM_PROTOCOL_VERSION,
+    };
+    let request = OmRequest {
+        cmd_type: Type::EchoRpc.into(),
+        client_id: "peer".to_owned(),
+        echo_rpc_request: Some(Box::new(EchoRpcRequest {
+            payload_size_resp: Some(bytes),
+            ..EchoRpcRequest::default()
+        })),
+        ..OmRequest::default()
+    };
+    let mut out = BytesMut::new();
+    for call_id in 0..count {
+        let identity = CallIdentity {
+            client_id: [7; 16],
+            call_id,
+            retry_count: 0,
+        };
+        encode_call(identity, &target, &request, 1 << 20, &mut out).unwrap();
+    }
+    out
+}
+
+#[tokio::test]
+async fn answers_that_nobody_takes_take_little_memory() {
+    let (server, fs, before) = warm(&[]).await;
+    let bytes = 8 << 20;
+    let asked = [&opening()[..], &echoes(300, bytes)].concat();
+    let mut peers = stopped(&server, 1, &asked).await;
+    let mut most = 0;
+    for _ in 0..20 {
+        still_serves(&fs).await;
+        most = most.max(server.resident().saturating_sub(before));
+    }
+    println!("300 answers of 8 MiB asked for, {} MiB more", most / MIB);
+    // 32 MiB wait for the peer, one more is being made, and the allocator keeps some.
+    assert!(most < 160 * MIB, "{} MiB more", most / MIB);
+    // Whoever begins to take them gets them.
+    let peer = &mut peers[0];
+    let mut answer = vec![0; 9 << 20];
+    for _ in 0..30 {
+        let length = usize::try_from(peer.read_u32().await.unwrap()).unwrap();
+        assert!(length > 8 << 20);
+        peer.read_exact(&mut answer[..length]).await.unwrap();
+    }
+    assert!(server.resident().saturating_sub(before) < 160 * MIB);
+}
+
+#[tokio::test]
+async fn answers_that_many_do_not_take_share_their_memory() {
+    let (server, fs, before) = warm(&[]).await;
+    // On shared connections, and on ones that are served by a thread of their own.
+    let mut asked = [&opening()[..], &echoes(8, 8 << 20)].concat();
+    let mut peers = stopped(&server, 60, &asked).await;
+    asked[5] = SINGLE_CALLS;
+    peers.extend(stopped(&server, 60, &asked).await);
+    let mut most = 0;
+    for _ in 0..20 {
+        still_serves(&fs).await;
+        most = most.max(server.resident().saturating_sub(before));
+    }
+    println!("{} peers, {} MiB more", peers.len(), most / MIB);
+    // Of 7,680 MiB asked for; 512 MiB of answers are kept, and each is there twice while it is made.
+    assert!(most < 800 * MIB, "{} MiB more", most / MIB);
 }

@@ -324,6 +324,10 @@ impl Service for Om {
     fn submit(&self, caller: Caller, request: OmRequest) -> Submitted<'_> {
         Box::pin(self.serve(caller, request))
     }
+
+    fn answer_bytes(&self, request: &OmRequest) -> usize {
+        services::answer_bytes(request)
+    }
 }
 
 /// The payload that a command must have.

@@ -2,6 +2,7 @@
 
 use super::failure::Failure;
 use super::{Listed, Om, done, node_id, render};
+use crate::rpc::SMALL_ANSWER_BYTES;
 use append_namespace::command::{KeyPath, LAYOUT_APPEND};
 use append_namespace::read;
 use append_namespace::view::Node;
@@ -10,8 +11,8 @@ use append_wire::om::ozone_obj::ObjectType;
 use append_wire::om::service_port::Type as PortType;
 use append_wire::om::{
     AppendFeature, EchoRpcRequest, EchoRpcResponse, FsServerDefaultsProto, GetAclRequest,
-    GetAclResponse, OmResponse, OmRoleInfo, SafeMode, ServiceInfo, ServiceListResponse,
-    ServicePort, SetSafeModeRequest, SetSafeModeResponse,
+    GetAclResponse, OmRequest, OmResponse, OmRoleInfo, SafeMode, ServiceInfo, ServiceListResponse,
+    ServicePort, SetSafeModeRequest, SetSafeModeResponse, Type,
 };
 
 /// The version of the ordinary API in Ozone's counting: up to creating only what is absent.
@@ -156,6 +157,46 @@ pub(super) fn echo(request: &EchoRpcRequest) -> Result<OmResponse, Failure> {
     })
 }
 
+/// What one entry of a listing has, about.
+const ENTRY_BYTES: usize = 1 << 10;
+
+/// What the answer about a file may have whose number of blocks the request does not tell.
+const BLOCKS_BYTES: usize = 256 << 10;
+
+/// What a listing has at most.
+const LISTING_BYTES: usize = 4 << 20;
+
+/// See [`crate::rpc::Service::answer_bytes`].
+pub(super) fn answer_bytes(request: &OmRequest) -> usize {
+    let entries = |count: u64| {
+        usize::try_from(count)
+            .unwrap_or(usize::MAX)
+            .saturating_mul(ENTRY_BYTES)
+            .clamp(SMALL_ANSWER_BYTES, LISTING_BYTES)
+    };
+    match request.cmd_type() {
+        Type::EchoRpc => request
+            .echo_rpc_request
+            .as_ref()
+            .map(|echo| echo.payload_size_resp().clamp(0, MAX_ECHO))
+            .and_then(|bytes| usize::try_from(bytes).ok())
+            .map_or(SMALL_ANSWER_BYTES, |bytes| bytes + SMALL_ANSWER_BYTES),
+        Type::ListStatus | Type::ListStatusLight => entries(
+            request
+                .list_status_request
+                .as_ref()
+                .map_or(0, |list| list.num_entries),
+        ),
+        Type::ListKeys
+        | Type::ListKeysLight
+        | Type::ListBuckets
+        | Type::ListVolume
+        | Type::ListOpenFiles => LISTING_BYTES / 8,
+        Type::LookupKey | Type::LookupFile | Type::GetKeyInfo | Type::RecoverLease => BLOCKS_BYTES,
+        _ => SMALL_ANSWER_BYTES,
+    }
+}
+
 /// There is no safe mode: it can be asked about and is off.
 pub(super) fn safe_mode(request: &SetSafeModeRequest) -> Result<OmResponse, Failure> {
     match SafeMode::try_from(request.safe_mode) {
@@ -172,5 +213,111 @@ pub(super) fn safe_mode(request: &SetSafeModeRequest) -> Result<OmResponse, Fail
             Err(Failure::unsupported("safe mode cannot be entered or left"))
         }
         Err(_) => Err(Failure::invalid("unknown action on safe mode")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::consensus::{Consensus, LocalConsensus, Options};
+    use crate::engine::Embedded;
+    use crate::om::Advertised;
+    use append_wire::om::ListStatusRequest;
+    use std::sync::Arc;
+
+    async fn listed(om: &Om) -> Vec<(String, String, u32, String)> {
+        let response = om.service_list().await.unwrap();
+        let services = response.service_list_response.unwrap().service_info;
+        services
+            .into_iter()
+            .filter(|service| service.node_type() == NodeType::Om)
+            .map(|om| {
+                assert!(om.append.is_some());
+                let role = om.om_role.unwrap();
+                let port = om.service_ports[0].value;
+                (role.node_id, om.hostname, port, role.server_role)
+            })
+            .collect()
+    }
+
+    #[tokio::test]
+    async fn all_servers_of_a_group_are_named_and_the_asked_one_always() {
+        let folder = tempfile::tempdir().unwrap();
+        let consensus =
+            LocalConsensus::open(&folder.path().join("om"), Options::default()).unwrap();
+        let om = || {
+            let advertised = Advertised {
+                host: "me".to_owned(),
+                rpc_port: 7,
+                http_port: None,
+            };
+            let consensus = Arc::clone(&consensus) as Arc<dyn Consensus>;
+            Om::new(consensus, Arc::new(Embedded::new(1, "d")), advertised)
+        };
+        let named = |id: &str, host: &str, port, role: &str| {
+            (id.to_owned(), host.to_owned(), port, role.to_owned())
+        };
+        assert_eq!(listed(&om()).await, [named("om1", "me", 7, "LEADER")]);
+        let other = |id, leads| Listed {
+            id,
+            host: format!("host{id}"),
+            rpc_port: 9,
+            leads,
+        };
+        // The address of the third is not known yet, nor its own to the second.
+        let group = om().in_group(2, Arc::new(move || vec![other(1, true)]));
+        assert_eq!(
+            listed(&group).await,
+            [
+                named("om1", "host1", 9, "LEADER"),
+                named("om2", "me", 7, "FOLLOWER")
+            ]
+        );
+        let whole = om().in_group(
+            2,
+            Arc::new(move || vec![other(1, false), other(2, true), other(3, false)]),
+        );
+        let listed: Vec<_> = listed(&whole)
+            .await
+            .into_iter()
+            .map(|(id, _, _, role)| (id, role))
+            .collect();
+        let role = |id: &str, role: &str| (id.to_owned(), role.to_owned());
+        assert_eq!(
+            listed,
+            [
+                role("om1", "FOLLOWER"),
+                role("om2", "LEADER"),
+                role("om3", "FOLLOWER")
+            ]
+        );
+        consensus.shutdown();
+    }
+
+    #[test]
+    fn the_size_of_an_answer_is_guessed_within_bounds() {
+        let echo = |bytes| OmRequest {
+            cmd_type: Type::EchoRpc.into(),
+            echo_rpc_request: Some(Box::new(EchoRpcRequest {
+                payload_size_resp: Some(bytes),
+                ..EchoRpcRequest::default()
+            })),
+            ..OmRequest::default()
+        };
+        assert!(answer_bytes(&echo(8 << 20)) >= 8 << 20);
+        for odd in [-1, i32::MIN, 0] {
+            assert_eq!(answer_bytes(&echo(odd)), SMALL_ANSWER_BYTES);
+        }
+        assert!(answer_bytes(&echo(i32::MAX)) < 64 << 20);
+        let list = OmRequest {
+            cmd_type: Type::ListStatus.into(),
+            list_status_request: Some(Box::new(ListStatusRequest {
+                num_entries: u64::MAX,
+                ..ListStatusRequest::default()
+            })),
+            ..OmRequest::default()
+        };
+        assert_eq!(answer_bytes(&list), LISTING_BYTES);
+        assert_eq!(answer_bytes(&OmRequest::default()), SMALL_ANSWER_BYTES);
     }
 }

@@ -2,7 +2,8 @@
 
 use super::frames::{Frame, FrameReader, LargeFrames, ReadError};
 use super::lane::{Lane, Lanes};
-use super::writer::write_replies;
+use super::waiting::{Held, Room};
+use super::writer::{Reply, write_replies};
 use super::{Caller, MAX_FRAME_BYTES, MAX_USER_BYTES, Raise, RpcLimits, Service};
 use append_namespace::command::Invocation;
 use append_wire::common::rpc_response_header_proto::RpcErrorCodeProto;
@@ -39,6 +40,8 @@ pub(crate) struct Shared {
     pub(crate) stop: CancellationToken,
     pub(crate) lanes: Lanes,
     large: LargeFrames,
+    /// What large replies of all connections share.
+    replies: Arc<Room>,
 }
 
 impl Shared {
@@ -53,6 +56,7 @@ impl Shared {
             stop,
             lanes: Lanes::default(),
             large: LargeFrames::new(&limits),
+            replies: Room::new(limits.large_replies_bytes),
         }
     }
 }
@@ -78,6 +82,7 @@ pub(crate) async fn serve(stream: TcpStream, peer: SocketAddr, shared: Arc<Share
     };
     let connection = Connection {
         peer,
+        room: Room::of_connection(&shared.limits),
         shared: Arc::clone(&shared),
         replies: Replies::Queued(replies),
         broken,
@@ -98,6 +103,7 @@ pub(crate) async fn serve_alone(lane: Lane, peer: SocketAddr, shared: Arc<Shared
     let mut frames = FrameReader::new(lane.clone(), shared.large.clone(), shared.limits);
     let connection = Connection {
         peer,
+        room: Room::of_connection(&shared.limits),
         shared,
         replies: Replies::Here(lane),
         broken: CancellationToken::new(),
@@ -121,21 +127,21 @@ pub(crate) async fn serve_alone(lane: Lane, peer: SocketAddr, shared: Arc<Shared
 #[derive(Clone)]
 enum Replies {
     /// By the connection's writer.
-    Queued(mpsc::Sender<Bytes>),
+    Queued(mpsc::Sender<Reply>),
     /// By whoever has one, on the lane's thread.
     Here(Lane),
 }
 
 impl Replies {
     /// Fails when the peer is gone or takes nothing.
-    async fn send(&self, reply: Bytes) -> std::io::Result<()> {
+    async fn send(&self, reply: Reply) -> std::io::Result<()> {
         match self {
             // The writer is gone only with the connection.
             Replies::Queued(queue) => {
                 let _ = queue.send(reply).await;
                 Ok(())
             }
-            Replies::Here(lane) => lane.write(&reply),
+            Replies::Here(lane) => lane.write(&reply.bytes),
         }
     }
 }
@@ -150,6 +156,7 @@ enum Heard {
 
 struct Connection {
     peer: SocketAddr,
+    room: Arc<Room>,
     shared: Arc<Shared>,
     replies: Replies,
     /// Cancelled when the connection is to end without further replies.
@@ -214,6 +221,7 @@ impl Connection {
     fn work(&self, user: &Arc<str>) -> Work {
         Work {
             peer: self.peer,
+            room: Arc::clone(&self.room),
             user: Arc::clone(user),
             shared: Arc::clone(&self.shared),
             replies: self.replies.clone(),
@@ -343,7 +351,11 @@ impl Connection {
         )
         .is_ok()
         {
-            let _ = self.replies.send(out.freeze()).await;
+            let reply = Reply {
+                bytes: out.freeze(),
+                held: None,
+            };
+            let _ = self.replies.send(reply).await;
         }
     }
 }
@@ -384,6 +396,7 @@ fn user_of(context: &IpcConnectionContextProto) -> Result<String, Fatal> {
 /// A call that is being served.
 struct Work {
     peer: SocketAddr,
+    room: Arc<Room>,
     user: Arc<str>,
     shared: Arc<Shared>,
     replies: Replies,
@@ -395,16 +408,32 @@ impl Work {
         let guard = EndOnPanic(self.broken.clone());
         let identity = call.identity;
         let mut out = BytesMut::new();
+        let mut held = None;
         let answered = match request_of(call) {
-            Ok(request) => self.submit(identity, request, &mut out).await,
+            Ok(request) => {
+                let bytes = self.shared.service.answer_bytes(&request);
+                held = tokio::select! {
+                    biased;
+                    held = Held::take(&self.room, &self.shared.replies, bytes) => Some(held),
+                    () = self.broken.cancelled() => return,
+                };
+                self.submit(identity, request, &mut out).await
+            }
             Err(failure) => {
                 refuse(identity, &failure, &mut out);
                 true
             }
         };
+        if let Some(held) = &mut held {
+            held.settle(out.len());
+        }
+        let reply = Reply {
+            bytes: out.freeze(),
+            held,
+        };
         if !answered {
             self.broken.cancel();
-        } else if let Err(error) = self.replies.send(out.freeze()).await {
+        } else if let Err(error) = self.replies.send(reply).await {
             tracing::debug!(peer = %self.peer, %error, "a reply could not be written");
             self.broken.cancel();
         }

@@ -9,6 +9,7 @@ mod frames;
 mod grpc;
 mod lane;
 mod listener;
+mod waiting;
 mod writer;
 
 #[cfg(test)]
@@ -62,7 +63,16 @@ pub type Submitted<'a> = Pin<Box<dyn Future<Output = Result<OmResponse, Raise>> 
 pub trait Service: Send + Sync + 'static {
     /// Serves one request. Refusals are answers: only what a caller must send again is a [`Raise`].
     fn submit(&self, caller: Caller, request: OmRequest) -> Submitted<'_>;
+
+    /// About how many bytes the answer to `request` may have, as far as the request tells: so much room there must be before it is
+    /// served.
+    fn answer_bytes(&self, _request: &OmRequest) -> usize {
+        SMALL_ANSWER_BYTES
+    }
 }
+
+/// What an answer about one thing has at most, usually.
+pub(crate) const SMALL_ANSWER_BYTES: usize = 8 << 10;
 
 /// Bounds of the listeners.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +85,10 @@ pub struct RpcLimits {
     pub connections: usize,
     /// Bytes of large frames (see [`LARGE_FRAME_BYTES`]) that all connections together hold.
     pub large_frames_bytes: usize,
+    /// Bytes of replies that one connection may have waiting, or being made; one that is larger goes alone.
+    pub replies_bytes_per_connection: usize,
+    /// Bytes of large replies (see [`LARGE_FRAME_BYTES`]) that all connections together have waiting, or being made.
+    pub large_replies_bytes: usize,
     /// Time for the first bytes of a connection.
     pub opening: Duration,
     /// Time for a frame, from its first byte to its last.
@@ -87,14 +101,16 @@ pub struct RpcLimits {
 pub const LARGE_FRAME_BYTES: usize = 1 << 20;
 
 impl Default for RpcLimits {
-    /// 64 MiB a frame, 256 calls a connection, 8,192 connections, 512 MiB of large frames; 10 s to open, 60 s a frame, 60 s to take
-    /// a reply.
+    /// 64 MiB a frame, 256 calls a connection, 8,192 connections, 512 MiB of large frames, 32 MiB of replies a connection, 512 MiB of
+    /// large replies; 10 s to open, 60 s a frame, 60 s to take a reply.
     fn default() -> RpcLimits {
         RpcLimits {
             frame_bytes: 64 << 20,
             calls_per_connection: 256,
             connections: 8_192,
             large_frames_bytes: 512 << 20,
+            replies_bytes_per_connection: 32 << 20,
+            large_replies_bytes: 512 << 20,
             opening: Duration::from_secs(10),
             frame: Duration::from_secs(60),
             write: Duration::from_secs(60),

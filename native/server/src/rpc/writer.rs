@@ -1,5 +1,6 @@
 //! Writes replies in the order in which they come, many at a time, to a peer that takes them in time.
 
+use super::waiting::Held;
 use bytes::{Bytes, BytesMut};
 use std::io;
 use std::time::Duration;
@@ -12,19 +13,25 @@ const JOINED_REPLIES: usize = 64;
 /// Replies above this size are written as they are, bytes.
 const JOINED_BYTES: usize = 64 << 10;
 
+/// A reply, and the room that it takes until it is written.
+pub(crate) struct Reply {
+    pub(crate) bytes: Bytes,
+    pub(crate) held: Option<Held>,
+}
+
 /// Writes what comes from `replies` until all its senders are gone.
 ///
 /// # Errors
 /// The error of the connection; `TimedOut` when the peer takes nothing for `patience`.
 pub(crate) async fn write_replies<W: AsyncWrite + Unpin>(
     mut to: W,
-    mut replies: mpsc::Receiver<Bytes>,
+    mut replies: mpsc::Receiver<Reply>,
     patience: Duration,
 ) -> io::Result<()> {
     let mut ready = Vec::with_capacity(JOINED_REPLIES);
     let mut joined = BytesMut::new();
     while replies.recv_many(&mut ready, JOINED_REPLIES).await > 0 {
-        for reply in ready.drain(..) {
+        for Reply { bytes: reply, held } in ready.drain(..) {
             if joined.len() + reply.len() > JOINED_BYTES {
                 write_all(&mut to, &joined, patience).await?;
                 joined.clear();
@@ -34,6 +41,7 @@ pub(crate) async fn write_replies<W: AsyncWrite + Unpin>(
             } else {
                 joined.extend_from_slice(&reply);
             }
+            drop((reply, held));
         }
         write_all(&mut to, &joined, patience).await?;
         joined.clear();
