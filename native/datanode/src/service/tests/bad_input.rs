@@ -215,7 +215,12 @@ async fn echo_keeps_to_its_limits() {
         ..request(dn::Type::Echo, B)
     };
     let answer = send(&mut client, echo(1000, 1)).await;
-    assert_eq!(answer.echo.unwrap().payload.unwrap().len(), 1000);
+    let answer = answer.echo.unwrap();
+    assert_eq!(answer.payload.unwrap().len(), 1000);
+    assert_eq!(
+        answer.datanode_uuid.unwrap(),
+        running.datanode.uuid().to_string()
+    );
     for bad in [
         echo(-1, 0),
         echo(i32::MAX, 0),

@@ -331,6 +331,21 @@ async fn lengths_lists_and_small_files() {
 }
 
 #[tokio::test]
+async fn deleting_a_block_that_never_arrived_is_acknowledged_and_spends_its_id() {
+    let dir = tempfile::tempdir().unwrap();
+    let running = Running::start(dir.path()).await;
+    let mut client = running.client().await;
+    let never = BlockId::new(7, 4711);
+    for _ in 0..2 {
+        running.datanode.delete_blocks(vec![never]).await.unwrap();
+    }
+    // What was under way comes too late.
+    let answer = send(&mut client, write_chunk(never, 0, &bytes(1, 1000), None)).await;
+    assert_ne!(answer.result(), dn::Result::Success);
+    running.stop().await;
+}
+
+#[tokio::test]
 async fn concurrent_writers_each_get_their_own() {
     let dir = tempfile::tempdir().unwrap();
     let running = Running::start(dir.path()).await;
