@@ -20,6 +20,8 @@ use tokio_util::sync::CancellationToken;
 
 /// Time between two tries to found a group while a server is missing.
 const ABSENT: Duration = Duration::from_millis(200);
+/// Time that another server has to take the leadership over: less than it takes to choose one.
+const HAND_OVER: Duration = Duration::from_secs(2);
 /// Time between two tries of a leader to make ready.
 const AGAIN: Duration = Duration::from_millis(100);
 
@@ -126,6 +128,13 @@ impl Deciding {
         match self {
             Deciding::Alone(alone) => alone.checkpoint(),
             Deciding::Grouped(leader) => leader.group.checkpoint(),
+        }
+    }
+
+    /// Has another server lead before this one stops.
+    pub(super) async fn hand_over(&self) {
+        if let Deciding::Grouped(leader) = self {
+            leader.group.hand_over(HAND_OVER).await;
         }
     }
 

@@ -95,8 +95,14 @@ async fn nothing_acknowledged_is_lost_when_leaders_are_killed() {
             world.catch_up(leader);
         });
     }
+    again(Instant::now()).await;
+    let leader = tokio::task::block_in_place(|| world.leader());
+    let stopped = Instant::now();
+    tokio::task::block_in_place(|| world.stop(leader));
+    let gap = again(stopped).await;
     stop.store(true, Ordering::Release);
-    println!("{}", shown(gaps));
+    println!("{}; after an orderly stop: {gap:?}", shown(gaps));
+    tokio::task::block_in_place(|| world.run(leader));
     let fs = world.client().await;
     for (number, appender) in appenders.into_iter().enumerate() {
         let acknowledged = appender.await.unwrap();

@@ -205,6 +205,29 @@ impl GroupConsensus {
         }
     }
 
+    /// Gives the leadership, if this server has it, to the one that has most, before it stops; waits for that no longer than `at_most`. Without
+    /// success another leader is chosen when this one has been silent.
+    pub async fn hand_over(&self, at_most: Duration) {
+        if self.leading().is_err() {
+            return;
+        }
+        let me = self.seen.me;
+        let heir = self
+            .members()
+            .into_iter()
+            .filter(|member| member.votes && member.id != me)
+            .max_by_key(|member| member.reached);
+        let Some(heir) = heir else { return };
+        let handed = tokio::time::timeout(at_most, self.transfer(heir.id)).await;
+        match handed {
+            Ok(Ok(())) => tracing::info!(to = heir.id, "the leadership was handed over"),
+            Ok(Err(error)) => {
+                tracing::warn!(to = heir.id, %error, "the leadership was not handed over")
+            }
+            Err(_) => tracing::warn!(to = heir.id, "the leadership was not handed over in time"),
+        }
+    }
+
     fn unmade(
         &self,
         error: &openraft::errors::RaftError<Group, openraft::errors::ClientWriteError<Group>>,
