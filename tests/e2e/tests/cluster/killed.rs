@@ -47,6 +47,16 @@ async fn append_on(fs: FileSystem, number: u64, stop: Arc<AtomicBool>, served: S
     acknowledged
 }
 
+/// The longest time without an acknowledgement, from `since` on.
+fn silence(served: &[(Instant, Instant)], since: Instant) -> Duration {
+    let mut done: Vec<_> = served.iter().map(|(_, done)| *done).collect();
+    done.retain(|done| *done > since);
+    done.push(since);
+    done.sort();
+    let gaps = done.windows(2).map(|pair| pair[1] - pair[0]);
+    gaps.max().unwrap()
+}
+
 fn shown(mut gaps: Vec<Duration>) -> String {
     gaps.sort();
     let p50 = gaps[gaps.len() / 2];
@@ -99,9 +109,14 @@ async fn nothing_acknowledged_is_lost_when_leaders_are_killed() {
     let leader = tokio::task::block_in_place(|| world.leader());
     let stopped = Instant::now();
     tokio::task::block_in_place(|| world.stop(leader));
-    let gap = again(stopped).await;
+    // An append that began after the signal may still have been served by the server that stops: what counts is the longest silence.
+    again(Instant::now()).await;
+    let gap = silence(&served.lock().unwrap(), stopped);
     stop.store(true, Ordering::Release);
-    println!("{}; after an orderly stop: {gap:?}", shown(gaps));
+    println!(
+        "{}; longest silence of an orderly stop: {gap:?}",
+        shown(gaps)
+    );
     tokio::task::block_in_place(|| world.run(leader));
     let fs = world.client().await;
     for (number, appender) in appenders.into_iter().enumerate() {
