@@ -215,8 +215,9 @@ pub(crate) fn drive<T>(wait: &Wait<'_>, work: impl Future<Output = Result<T>>) -
     });
     let mut look = wait.interrupted.map(|_| Instant::now() + LOOK);
     loop {
-        // What wakes from here on is not seen by this look.
-        caller.state.store(QUIET, Ordering::Release);
+        // What wakes from here on is not seen by this look; what woke before is, whatever it had written. A plain store may stand behind
+        // the look's own loads, and would then wipe out a wake-up whose reason the look has missed.
+        caller.state.swap(QUIET, Ordering::AcqRel);
         if let Poll::Ready(result) = work.as_mut().poll(&mut cx) {
             return result;
         }
@@ -477,6 +478,50 @@ mod tests {
                 .unwrap();
             }
             drop(sender);
+        });
+    }
+
+    #[test]
+    fn a_wake_up_while_the_thread_begins_to_look_is_never_lost() {
+        const TURNS: usize = 100_000;
+        let (begun, turn) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let waker = drive_here(std::future::poll_fn(|cx| {
+            Poll::Ready(Ok(cx.waker().clone()))
+        }))
+        .unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for next in 1..=TURNS {
+                    while begun.load(Ordering::Acquire) < next {
+                        std::hint::spin_loop();
+                    }
+                    for _ in 0..next * 7 % 61 {
+                        std::hint::spin_loop();
+                    }
+                    turn.store(next, Ordering::Release);
+                    waker.wake_by_ref();
+                }
+            });
+            for next in 1..=TURNS {
+                let mut looks = next % 13;
+                let looked = super::super::block_on(
+                    &Wait::at_most(Duration::from_secs(60)),
+                    std::future::poll_fn(|cx| {
+                        // What is looked for is only loaded: nothing else orders the load behind the beginning of the look.
+                        if turn.load(Ordering::Acquire) >= next {
+                            return Poll::Ready(Ok(()));
+                        }
+                        if looks > 0 {
+                            looks -= 1;
+                            cx.waker().wake_by_ref();
+                        }
+                        begun.store(next, Ordering::Release);
+                        Poll::Pending
+                    }),
+                );
+                begun.store(next, Ordering::Release);
+                looked.unwrap();
+            }
         });
     }
 
