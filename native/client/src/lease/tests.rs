@@ -222,3 +222,27 @@ async fn a_lost_session_is_ours_no_more_and_taken_over_once() {
     assert!(renewer.take_lost(5));
     assert!(!renewer.take_lost(5));
 }
+
+#[tokio::test]
+async fn renewals_follow_the_leader_and_pass_one_that_hangs() {
+    let hung = FakeOm::start(|_| Reply::Nothing).await;
+    let follower = FakeOm::start(|_| {
+        let text = "OM:om2 is not the leader. Suggested leader is OM:om3[10.9.9.9:1].";
+        Reply::Exception("OMNotLeaderException", text.to_owned())
+    })
+    .await;
+    let mut leader = FakeOm::start(|request| renewed(request, |_| AppendCode::Ok)).await;
+    let config = Config::empty().with("libappend.om.attempt.timeout", "50ms");
+    let settings = Settings::read(&config).unwrap();
+    let nodes = vec![hung.node("om1"), follower.node("om2"), leader.node("om3")];
+    let om = OmClient::connect(nodes, "ann", &settings).await.unwrap();
+    let renewer = Renewer::new(Arc::new(om));
+    let lease = renewer
+        .keep(handle(5), Some(Duration::from_secs(2)))
+        .unwrap();
+    for _ in 0..3 {
+        leader.next().await;
+    }
+    lease.check().unwrap();
+    assert!(renewer.holds(5));
+}
