@@ -4,7 +4,8 @@
 //! 1. *Start*: the server fences the writer, or says that the file is being recovered already, and names the session's blocks.
 //! 2. *Settle*: each of them that is not published for good is closed at its datanodes. Only "no such block" means that it is not
 //!    there; a datanode that does not answer stops the recovery, unless the caller forces it.
-//! 3. *End*: what [`settle`] computes is published under the session's handle, wherever its file is by now.
+//! 3. *End*: what [`settle`] computes is published under the session's handle, wherever its file is by now. If the file may not hold
+//!    that much, by quota for instance, what was published stays and the rest is given up.
 //!
 //! Nothing is kept between the steps, so a recovery that is given up anywhere can be begun again.
 
@@ -147,7 +148,28 @@ pub(crate) async fn recover(
         blocks = settlement.kept.len(),
         "a file is recovered"
     );
-    match end(fs, path, &started, &settlement, options).await {
+    let ended = match end(fs, path, &started, &settlement, options).await {
+        // More blocks or bytes than the file may have by now. What readers were shown is neither, and a file that nobody can end
+        // would be nobody's: it ends there.
+        Err(error)
+            if matches!(
+                error.kind(),
+                ErrorKind::QuotaExceeded | ErrorKind::Unsupported
+            ) && settlement.length > started.floor =>
+        {
+            tracing::warn!(
+                session = started.handle.session,
+                floor = started.floor,
+                length = settlement.length,
+                %error,
+                "a file is recovered without what its writer had not synced"
+            );
+            let shown = settle(started.floor, &only_shown(&found)).ok_or(error)?;
+            end(fs, path, &started, &shown, options).await
+        }
+        other => other,
+    };
+    match ended {
         // Another helper was faster, or the file was deleted meanwhile: the path tells which.
         Err(error) if matches!(error.kind(), ErrorKind::StaleSession | ErrorKind::NotFound) => {
             match fs.writer_at(path).await? {
@@ -163,6 +185,15 @@ pub(crate) async fn recover(
         }
         other => other,
     }
+}
+
+/// The blocks as if no datanode could say more than what was published.
+fn only_shown(found: &[Candidate]) -> Vec<Candidate> {
+    let unknown = |candidate: &Candidate| Candidate {
+        found: Found::Unknown,
+        ..*candidate
+    };
+    found.iter().map(unknown).collect()
 }
 
 /// A recovery as the server tells it.

@@ -38,6 +38,8 @@ struct Rules {
     appends_only: Vec<bool>,
     blocks: Vec<KeyLocation>,
     recovered: Option<CommitKeyRequest>,
+    /// Length that the file may have at most.
+    quota: Option<u64>,
     /// Closes are carried out, and their answers lost.
     unheard: bool,
 }
@@ -94,6 +96,7 @@ impl Rules {
             appends_only: Vec::new(),
             blocks: Vec::new(),
             recovered: None,
+            quota: None,
             unheard: false,
         }
     }
@@ -198,6 +201,13 @@ impl Rules {
             Type::CommitKey => {
                 let commit = request.commit_key_request.as_ref().unwrap();
                 if commit.recovery() {
+                    let length = commit.key_args.data_size();
+                    if self.quota.is_some_and(|quota| length > quota) {
+                        return Reply::Answer(Box::new(OmResponse {
+                            status: Status::QuotaExceeded.into(),
+                            ..OmResponse::default()
+                        }));
+                    }
                     self.recovered = Some((**commit).clone());
                     self.owner = None;
                     return ok();
@@ -420,6 +430,34 @@ async fn an_operator_may_go_on_without_a_datanode_and_keeps_what_was_published()
     assert_eq!(recovered.key_args.data_size, Some(PUBLISHED));
     assert_eq!(recovered.key_args.key_locations.len(), 1);
     assert_eq!(recovered.key_args.key_locations[0].length, 10);
+}
+
+#[tokio::test]
+async fn fault_06_a_quota_that_is_used_up_does_not_keep_a_dead_owners_file() {
+    let node = FakeDatanode::start(0).await;
+    let mut rules = Rules::new(Some(owner(THEIRS, 0)));
+    rules.blocks = vec![
+        block(&node, 1, 10, PUBLISHED - 10, 25),
+        block(&node, 2, 0, PUBLISHED + 15, 5),
+    ];
+    rules.quota = Some(PUBLISHED + 3);
+    let world = world(rules).await;
+    let stream = world.fs.append(FILE).open().await.unwrap();
+    stream.close().await.unwrap();
+    let recovered = world.rules().recovered.clone().unwrap();
+    assert_eq!(recovered.key_args.data_size, Some(PUBLISHED));
+    assert_eq!(recovered.key_args.key_locations.len(), 1);
+    assert_eq!(recovered.key_args.key_locations[0].length, 10);
+}
+
+#[tokio::test]
+async fn a_quota_below_what_is_published_is_told_and_nothing_is_given_up() {
+    let mut rules = Rules::new(Some(owner(THEIRS, 0)));
+    rules.quota = Some(PUBLISHED - 1);
+    let world = world(rules).await;
+    let error = world.fs.recover_lease(FILE).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::QuotaExceeded, "{error}");
+    assert!(world.rules().recovered.is_none());
 }
 
 #[tokio::test]
