@@ -72,10 +72,13 @@ impl Spans {
             .0
             .partition_point(|span| (span.file.number, span.start) <= (number, at));
         let span = self.0.get(behind.checked_sub(1)?)?;
-        let from = to_usize(at - span.start);
+        // The last one before may lie in an earlier file, and begin at any place of it.
+        if span.file.number != number {
+            return None;
+        }
+        let from = to_usize(at.checked_sub(span.start)?);
         let to = from.checked_add(len)?;
-        (span.file.number == number && to <= span.bytes.len())
-            .then(|| (&span.file, span.bytes.slice(from..to)))
+        (to <= span.bytes.len()).then(|| (&span.file, span.bytes.slice(from..to)))
     }
 
     /// Fills `out` with the bytes at `at` of file `number`, from here or from the file.
@@ -149,6 +152,35 @@ mod tests {
         // Bytes within bytes do not shorten a run.
         let nested = vec![wanted(1, 0, 100), wanted(1, 10, 5)];
         assert_eq!(runs(nested), [wanted(1, 0, 100)]);
+    }
+
+    #[test]
+    fn bytes_in_front_of_every_span_of_their_file_are_not_here() {
+        let span = |number, start| Span {
+            file: Arc::new(ContainerFile {
+                number,
+                nonce: 0,
+                path: std::path::PathBuf::new(),
+                file: tempfile::tempfile().unwrap(),
+            }),
+            start,
+            bytes: Bytes::from_static(&[0; 100]),
+        };
+        let spans = Spans(vec![span(1, 5000), span(2, 4000), span(4, 300)]);
+        let has = |number, at| spans.get(number, at, 10).is_some();
+        assert!(has(1, 5000) && has(2, 4090) && has(4, 350));
+        for (number, at) in [
+            (1, 0),
+            (1, 5095),
+            (2, 0),
+            (2, 3999),
+            (3, 0),
+            (3, 9000),
+            (4, 0),
+            (5, 0),
+        ] {
+            assert!(!has(number, at), "{at} of file {number}");
+        }
     }
 
     #[test]
