@@ -66,7 +66,7 @@ pub(crate) fn is_lent() -> bool {
 pub(crate) struct Writer<R> {
     log: Log,
     stamper: Stamper,
-    /// Gone when the log thread has ended.
+    /// Gone when the log thread has ended, or a turn has failed.
     pipeline: Option<Pipeline<R>>,
     /// When the last entry was made.
     quiet_since: Instant,
@@ -170,12 +170,28 @@ impl<R: Rules> Writer<R> {
 
     /// Makes an entry of `batch`, durable, and has it applied. False when nothing more is to come.
     fn log(&mut self, shared: &Arc<Shared>, batch: Vec<Waiting>) -> Result<bool, Failure> {
-        if shared.has_failed() {
+        // Put back only by a turn that went well: whoever has the next one must not log past an entry that was not applied, also when it
+        // comes before the failure is told, or behind a panic.
+        let pipeline = self.pipeline.take().filter(|_| !shared.has_failed());
+        let Some(pipeline) = pipeline else {
             for waiting in batch {
                 let _ = waiting.answer.send(Err(ProposeError::Stopped));
             }
             return Ok(false);
+        };
+        let more = self.enter(shared, batch, &pipeline)?;
+        if more {
+            self.pipeline = Some(pipeline);
         }
+        Ok(more)
+    }
+
+    fn enter(
+        &mut self,
+        shared: &Arc<Shared>,
+        batch: Vec<Waiting>,
+        pipeline: &Pipeline<R>,
+    ) -> Result<bool, Failure> {
         self.quiet_since = Instant::now();
         let Some(batch) = room_for(shared, batch) else {
             return Ok(true);
@@ -211,10 +227,7 @@ impl<R: Rules> Writer<R> {
             answers,
         };
         // When the thread that applies has failed, it has said why; whoever waits learns that the outcome is unknown.
-        match &self.pipeline {
-            Some(pipeline) => pipeline.pass(shared, logged),
-            None => Ok(false),
-        }
+        pipeline.pass(shared, logged)
     }
 }
 
