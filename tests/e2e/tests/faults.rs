@@ -69,7 +69,7 @@ async fn a_reader_outlives_its_server() {
 #[tokio::test]
 async fn a_close_without_a_server_fails_and_stays_closed() {
     let mut server = Server::start();
-    let quick = small_pieces().with("libappend.call.timeout", "500ms");
+    let quick = small_pieces().with("libappend.call.timeout", "3s");
     let fs = server
         .bucket_with(BucketLayout::FileSystemOptimized, quick)
         .await;

@@ -77,6 +77,8 @@ struct Stream {
     handed_over: AtomicBool,
     position: AtomicU64,
     closed: AtomicBool,
+    /// The close succeeded: all that was taken is published.
+    published: AtomicBool,
     /// A write failed: what was taken is not known to the caller any more.
     broken: OnceLock<Error>,
     writer: Mutex<Writer>,
@@ -94,6 +96,7 @@ impl WriteStream {
             handed_over: AtomicBool::new(false),
             position: AtomicU64::new(writer.position()),
             closed: AtomicBool::new(false),
+            published: AtomicBool::new(false),
             broken: OnceLock::new(),
             writer: Mutex::new(writer),
         }))
@@ -180,15 +183,15 @@ impl WriteStream {
         self.hsync().await
     }
 
-    /// Makes all bytes taken before durable, and visible to readers that open the file afterwards. A no-op after close. After a
-    /// failure it can be called again.
+    /// Makes all bytes taken before durable, and visible to readers that open the file afterwards. A no-op after a close that
+    /// succeeded. After a failure it can be called again.
     ///
     /// # Errors
-    /// [`crate::ErrorKind::Unsupported`] if the stream cannot; else as [`WriteStream::write`], and
-    /// [`crate::ErrorKind::OutcomeUnknown`].
+    /// [`crate::ErrorKind::Unsupported`] if the stream cannot; [`crate::ErrorKind::Closed`] if it was closed without publishing all
+    /// that it had taken; else as [`WriteStream::write`], and [`crate::ErrorKind::OutcomeUnknown`].
     pub async fn hsync(&self) -> Result<()> {
         let stream = &*self.0;
-        if stream.closed.load(Ordering::SeqCst) {
+        if stream.published.load(Ordering::SeqCst) {
             return Ok(());
         }
         if !stream.can_sync {
@@ -197,8 +200,9 @@ impl WriteStream {
                     .at("hsync", &stream.path),
             );
         }
+        // Behind a close that is under way, and then as it ended.
         let mut writer = stream.writer.lock().await;
-        if stream.closed.load(Ordering::SeqCst) {
+        if stream.published.load(Ordering::SeqCst) {
             return Ok(());
         }
         stream.check_open("hsync")?;
@@ -308,7 +312,10 @@ impl Stream {
             None => writer.finish().await,
         };
         writer.session().let_go();
-        let Err(error) = result else { return Ok(()) };
+        let Err(error) = result else {
+            self.published.store(true, Ordering::SeqCst);
+            return Ok(());
+        };
         match error.kind() {
             ErrorKind::StaleSession | ErrorKind::NotFound | ErrorKind::Closed => {}
             // Whatever would be sent now might undo what was done.
