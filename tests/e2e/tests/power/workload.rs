@@ -99,7 +99,11 @@ pub(crate) async fn run(data: &Path, shim: &Shim, seed: u64, lives: u64) -> Arc<
             .await
             .unwrap();
         // What a reader was shown is promised like what was acknowledged.
-        for (path, length) in book.check(&fs, u64::MAX).await.unwrap() {
+        let checked = book.check(&fs, u64::MAX).await.unwrap_or_else(|error| {
+            let said = std::fs::read_to_string(&errors).unwrap_or_default();
+            panic!("{error}\n{said}")
+        });
+        for (path, length) in checked {
             book.promise(&path, shim.position(), length);
         }
         fs.mkdirs("/power/fso", true).await.unwrap();
