@@ -95,9 +95,27 @@ impl Writer {
             published_length: status.published_length,
             suffix_blocks: status.suffix_blocks,
             recovery_state: recovery_state(status),
-            blocked_reason: status.blocked_reason.clone(),
+            blocked_reason: blocked_reason(status),
         }
     }
+}
+
+/// Why a session that nobody writes to is still there: the server's own words, or what its state means. Empty for one that lives.
+fn blocked_reason(status: &AppendStatus) -> String {
+    if !status.blocked_reason.is_empty() {
+        return status.blocked_reason.clone();
+    }
+    match recovery_state(status) {
+        "RECOVERING" => {
+            "fenced, and its blocks are not settled: a datanode did not answer, or whoever began has died; recover-lease goes on"
+        }
+        "ELIGIBLE" => {
+            "its lease is over, and nobody has recovered the file: recover-lease does, or the next append"
+        }
+        _ if status.phase == Some(Phase::Invalidated) => "its file is gone: waits for the cleanup",
+        _ => "",
+    }
+    .to_owned()
 }
 
 fn kind(kind: WriterKind) -> &'static str {
@@ -315,6 +333,21 @@ mod tests {
             next: Some("t".to_owned()),
             total: 9,
         }
+    }
+
+    #[test]
+    fn whoever_is_in_the_way_says_why() {
+        let reason = |change: fn(&mut AppendStatus)| {
+            let mut status = page().files[0].status.clone().unwrap();
+            change(&mut status);
+            blocked_reason(&status)
+        };
+        assert_eq!(reason(|_| {}), "");
+        assert!(reason(|status| status.remaining = Duration::ZERO).contains("lease is over"));
+        assert!(reason(|status| status.phase = Some(Phase::Recovering)).contains("fenced"));
+        assert!(reason(|status| status.phase = Some(Phase::Invalidated)).contains("gone"));
+        let words = |status: &mut AppendStatus| status.blocked_reason = "the server's".to_owned();
+        assert_eq!(reason(words), "the server's");
     }
 
     #[test]

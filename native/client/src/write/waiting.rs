@@ -3,7 +3,8 @@
 //!
 //! * An owner whose lease was renewed while we waited is alive: the call ends at once. Renewals are counted by the server, so no
 //!   clocks are compared.
-//! * The whole wait ends after the time that the server gave the owner at first, plus a budget for recovery. Nothing that is seen
+//! * The whole wait ends after the time that the server gave the owner at first (none to one that is fenced), plus a budget for
+//!   recovery. Nothing that is seen
 //!   on the way prolongs it, and a deadline of the caller may only shorten it.
 //! * Ordinary writers are not waited for: they renew nothing, so that silence says nothing about them.
 
@@ -89,7 +90,12 @@ struct Waiting {
 impl Waiting {
     fn new(owner: AppendStatus, budget: Duration, deadline: Option<Instant>) -> Waiting {
         let now = Instant::now();
-        let whole = owner.remaining.saturating_add(budget);
+        // A writer that is fenced already, before its time when a person wanted it so, has no time left.
+        let given = match owner.phase {
+            Some(Phase::Recovering) => Duration::ZERO,
+            _ => owner.remaining,
+        };
+        let whole = given.saturating_add(budget);
         // A server may name any time.
         let until = now.checked_add(whole).unwrap_or_else(|| now + budget);
         Waiting {

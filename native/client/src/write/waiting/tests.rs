@@ -409,6 +409,21 @@ async fn the_whole_wait_is_the_first_remaining_time_and_the_budget() {
     assert!(before.elapsed() >= Duration::from_millis(500));
 }
 
+/// A person may fence a writer long before its lease is over. Ends within the test's patience, or waits for an hour.
+#[tokio::test]
+async fn a_fenced_owner_is_given_no_time_of_its_lease() {
+    let node = FakeDatanode::start(0).await;
+    let mut fenced = owner(THEIRS, 3_600_000);
+    fenced.phase = Some(AppendPhase::Recovering.into());
+    let mut rules = Rules::new(Some(fenced));
+    rules.blocks = vec![block(&node, 1, 0, PUBLISHED, 5)];
+    node.state().down = true;
+    let config = config().with("libappend.recovery.budget", "300ms");
+    let world = world_with(rules, config).await;
+    let error = world.fs.append(FILE).open().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Recovering, "{error}");
+}
+
 #[tokio::test]
 async fn an_operator_may_go_on_without_a_datanode_and_keeps_what_was_published() {
     let node = FakeDatanode::start(0).await;
