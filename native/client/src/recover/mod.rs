@@ -4,7 +4,7 @@
 //! 1. *Start*: the server fences the writer, or says that the file is being recovered already, and names the session's blocks.
 //! 2. *Settle*: each of them that is not published for good is closed at its datanodes. Only "no such block" means that it is not
 //!    there; a datanode that does not answer stops the recovery, unless the caller forces it.
-//! 3. *End*: what [`settle()`] computes is published under the session's handle, wherever its file is by now. If the file may not hold
+//! 3. *End*: what `settle` computes is published under the session's handle, wherever its file is by now. If the file may not hold
 //!    that much, by quota for instance, what was published stays and the rest is given up.
 //!
 //! Nothing is kept between the steps, so a recovery that is given up anywhere can be begun again.
