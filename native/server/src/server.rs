@@ -236,8 +236,8 @@ impl Running {
         }
     }
 
-    /// Stops: lets another server of its group lead, takes no new call, answers those in flight, and persists the rows. Peers that do not take their answers are left after
-    /// ten seconds.
+    /// Stops: lets another server of its group lead, takes no new call, answers those in flight, and persists the rows. Peers that do
+    /// not take their answers are left after ten seconds.
     pub async fn shutdown(self) {
         self.deciding.hand_over().await;
         self.stop.cancel();

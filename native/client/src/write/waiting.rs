@@ -4,8 +4,7 @@
 //! * An owner whose lease was renewed while we waited is alive: the call ends at once. Renewals are counted by the server, so no
 //!   clocks are compared.
 //! * The whole wait ends after the time that the server gave the owner at first (none to one that is fenced), plus a budget for
-//!   recovery. Nothing that is seen
-//!   on the way prolongs it, and a deadline of the caller may only shorten it.
+//!   recovery. Nothing that is seen on the way prolongs it, and a deadline of the caller may only shorten it.
 //! * Ordinary writers are not waited for: they renew nothing, so that silence says nothing about them.
 
 use std::time::{Duration, Instant};
