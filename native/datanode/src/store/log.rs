@@ -17,7 +17,7 @@ use super::error::StoreError;
 use super::files::{self, ContainerFile, CreateError, Files, RecordRef};
 use super::lock;
 use super::media::Media;
-use super::num::to_u64;
+use super::num::{to_u64, to_usize};
 use super::record::{FILE_HEADER_LEN, Header, Kind, padding, record_len};
 use super::types::{BlockId, Position};
 
@@ -27,6 +27,15 @@ const BACKGROUND_SYNC_BYTES: u64 = 32 << 20;
 
 /// Payloads up to this length are copied behind their header and written with one call.
 const COPY_LIMIT: usize = 128 << 10;
+
+/// Bytes of zeros that are written behind a small record at once. A file that does not grow is synced with one write less than one that does,
+/// and without a change of the file system's own.
+const ROOM: u64 = if cfg!(test) { 512 } else { 256 << 10 };
+
+/// Records up to this length have room made behind them: for longer ones it would be half of what is written.
+const ROOM_BEHIND: u64 = ROOM / 8;
+
+static ZEROS: [u8; ROOM as usize] = [0; ROOM as usize];
 
 /// Unsynced bytes up to which whoever committed syncs by itself: more take so long that its stream should go on meanwhile.
 const SYNC_HERE_BYTES: u64 = 256 << 10;
@@ -40,6 +49,8 @@ pub(crate) struct Active {
     pub(crate) file: Arc<ContainerFile>,
     /// Where the next record goes.
     pub(crate) end: u64,
+    /// Length of the file: its records and the room made behind them.
+    room: u64,
     /// Up to where this file is known durable.
     pub(crate) durable: u64,
     /// End of the last record when that one is a mark.
@@ -52,6 +63,7 @@ impl Active {
         Self {
             file,
             end,
+            room: end,
             durable: end,
             marked: if marked { end } else { 0 },
         }
@@ -153,8 +165,7 @@ impl Log {
             offset,
             durable: active.durable,
         };
-        self.write(&active.file, at, &header, payload)?;
-        active.end = at + len;
+        self.write(&mut active, &header, payload)?;
         let position = Position {
             file: active.file.number,
             offset: active.end,
@@ -173,14 +184,14 @@ impl Log {
         ))
     }
 
+    /// Writes a record behind the last one.
     fn write(
         &self,
-        file: &ContainerFile,
-        at: u64,
+        active: &mut Active,
         header: &Header,
         payload: &[u8],
     ) -> Result<(), StoreError> {
-        let media = &self.config.media;
+        let (media, file, at) = (&self.config.media, &active.file, active.end);
         let mut head = header.encode(file.nonce, at);
         let done = if payload.len() <= COPY_LIMIT {
             head.extend_from_slice(payload);
@@ -196,19 +207,71 @@ impl Log {
                     media.write_at(&file.path, &file.file, behind, padding(payload.len()))
                 })
         };
-        let Err(error) = done else { return Ok(()) };
-        metrics::counter!("datanode_write_failures_total").increment(1);
-        // What the failed write left must not stand between this record and the next.
-        if let Err(cut) = media.cut(&file.path, &file.file, at) {
-            return Err(self.poison(format!("cutting back a failed write: {cut}")));
+        if let Err(error) = done {
+            metrics::counter!("datanode_write_failures_total").increment(1);
+            // What the failed write left must not stand between this record and the next.
+            self.cut_back(active, "cutting back a failed write")?;
+            return Err(StoreError::io("write to a container file", error));
         }
-        Err(StoreError::io("write to a container file", error))
+        active.end += header.record_len();
+        if active.end > active.room {
+            active.room = active.end;
+            if header.record_len() <= ROOM_BEHIND {
+                self.make_room(active)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes room behind the last record. Without room on the disk there is none, and records go on as long as they find some.
+    fn make_room(&self, active: &mut Active) -> Result<(), StoreError> {
+        let end = active
+            .end
+            .next_multiple_of(ROOM)
+            .min(self.config.roll_bytes);
+        let zeros = to_usize(end.saturating_sub(active.end));
+        let file = &active.file;
+        let made = self
+            .config
+            .media
+            .write_at(&file.path, &file.file, active.end, &ZEROS[..zeros]);
+        match made {
+            Ok(()) => active.room = active.room.max(end),
+            Err(_) => self.cut_back(active, "cutting back room that could not be made")?,
+        }
+        Ok(())
+    }
+
+    /// Makes the file end behind its last record.
+    fn cut_back(&self, active: &mut Active, why: &str) -> Result<(), StoreError> {
+        let file = &active.file;
+        self.config
+            .media
+            .cut(&file.path, &file.file, active.end)
+            .map_err(|cut| self.poison(format!("{why}: {cut}")))?;
+        active.room = active.end;
+        Ok(())
+    }
+
+    /// Gives the room behind the last record back. Nothing may be written afterwards.
+    pub(crate) fn close(&self) {
+        let mut active = lock(&self.active);
+        if active.room > active.end && self.check().is_ok() {
+            // Room that stays is given back by the next open.
+            let file = &active.file;
+            let _ = self.config.media.cut(&file.path, &file.file, active.end);
+            active.room = active.end;
+        }
     }
 
     fn roll(&self, active: &mut Active) -> Result<(), StoreError> {
-        // Only the last file may end in a torn record, so the old one is synced before a new one exists.
+        // Only the last file may end in a torn record or in room, so the old one is cut and synced before a new one exists.
         let old = Arc::clone(&active.file);
-        if active.durable < active.end {
+        let grew = active.room > active.end;
+        if grew {
+            self.cut_back(active, "cutting back the room of a container file")?;
+        }
+        if grew || active.durable < active.end {
             self.config
                 .media
                 .sync_data(&old.path, &old.file)
@@ -406,8 +469,7 @@ impl Log {
             offset: 0,
             durable: active.durable,
         };
-        if self.write(&active.file, active.end, &header, &[]).is_ok() {
-            active.end += record_len(0);
+        if self.write(active, &header, &[]).is_ok() {
             active.marked = active.end;
         }
     }

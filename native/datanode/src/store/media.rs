@@ -24,8 +24,8 @@ pub(crate) struct Room {
 pub(crate) trait Faults: Send + Sync {
     /// Called before `len` bytes are written to `path`; `Some((n, e))` writes `n` of them and fails.
     fn write(&self, path: &Path, len: usize) -> Option<(usize, io::Error)>;
-    /// Called when the bytes of `path` up to `len` are about to be made durable.
-    fn sync(&self, path: &Path, len: u64) -> io::Result<()>;
+    /// Called when the bytes of `path` are about to be made durable.
+    fn sync(&self, path: &Path) -> io::Result<()>;
     /// Called when the names in `dir` are about to be made durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
     /// What the disk says of its room, instead of the real one.
@@ -84,7 +84,7 @@ impl Media {
     pub(crate) fn sync_data(&self, path: &Path, file: &File) -> io::Result<()> {
         #[cfg(test)]
         if let Some(faults) = &self.faults {
-            faults.sync(path, file.metadata()?.len())?;
+            faults.sync(path)?;
         }
         file.sync_data()
     }

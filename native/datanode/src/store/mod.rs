@@ -601,6 +601,7 @@ impl Drop for Store {
         {
             tracing::error!("the sync thread panicked");
         }
+        self.log.close();
         drop(self.folder_lock.take());
     }
 }

@@ -1,7 +1,7 @@
 //! Opening a store: finds its container files, tells torn tails from rot, and rebuilds the index.
 //!
 //! A bad place is a *torn tail* when it lies in the last file and above every durable mark found in it:
-//! nothing behind it was ever acknowledged, so the file is cut there. Everywhere else it is *rot*: it is
+//! nothing behind it was ever acknowledged, so the file is cut there. So are zeros that were written ahead. Everywhere else it is *rot*: it is
 //! reported and stepped over, later records stay, and whatever the lost record may have said is never
 //! guessed (see [`Damage`]).
 
@@ -20,7 +20,7 @@ use super::extents::Extent;
 use super::files::{self, ContainerFile, RecordRef, number_of, path_of, read_payload};
 use super::log::Active;
 use super::media::Media;
-use super::num::to_usize;
+use super::num::{to_u64, to_usize};
 use super::record::{CommitPayload, FILE_HEADER_LEN, FORMAT, FileHeader, Header, Kind, load_pairs};
 use super::scan::{Scan, scan};
 use super::types::{BlockId, Position};
@@ -192,7 +192,9 @@ impl Recovery<'_> {
                     ),
                 });
             }
-            tracing::warn!(file = %file.path.display(), cut, len, "torn tail cut off");
+            if !is_room(&file.file, cut..len).map_err(OpenError::io(&file.path))? {
+                tracing::warn!(file = %file.path.display(), cut, len, "torn tail cut off");
+            }
             self.media
                 .cut(&file.path, &file.file, cut)
                 .and_then(|()| self.media.sync_data(&file.path, &file.file))
@@ -265,6 +267,21 @@ impl Recovery<'_> {
         }
         block.promote(position);
     }
+}
+
+/// Is there nothing in `range` of `file` but zeros, as they are written behind the last record ahead of need?
+fn is_room(file: &File, range: Range<u64>) -> std::io::Result<bool> {
+    let mut piece = vec![0; 64 << 10];
+    let mut at = range.start;
+    while at < range.end {
+        let len = to_usize(range.end - at).min(piece.len());
+        file.read_exact_at(&mut piece[..len], at)?;
+        if piece[..len].iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+        at += to_u64(len);
+    }
+    Ok(true)
 }
 
 /// Where the last file must be cut because what stands there was being written when everything stopped.

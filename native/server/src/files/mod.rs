@@ -7,30 +7,36 @@ pub(crate) mod power;
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 /// A file that is written and synced.
 #[derive(Debug)]
 pub(crate) struct DurableFile {
     file: File,
+    /// Where [`Write`] goes on.
+    at: u64,
     #[cfg(test)]
     path: std::path::PathBuf,
 }
 
 impl DurableFile {
-    /// A new file for appending; it must not be there.
-    pub(crate) fn create_new(path: &Path) -> io::Result<DurableFile> {
-        let file = OpenOptions::new()
-            .append(true)
-            .create_new(true)
-            .open(path)?;
-        #[cfg(test)]
-        power::created(path);
-        Ok(DurableFile {
+    fn new(path: &Path, file: File, at: u64) -> DurableFile {
+        let _ = path;
+        DurableFile {
             file,
+            at,
             #[cfg(test)]
             path: path.to_owned(),
-        })
+        }
+    }
+
+    /// A new file; it must not be there.
+    pub(crate) fn create_new(path: &Path) -> io::Result<DurableFile> {
+        let file = File::create_new(path)?;
+        #[cfg(test)]
+        power::created(path);
+        Ok(DurableFile::new(path, file, 0))
     }
 
     /// An empty file, whatever was there.
@@ -38,21 +44,20 @@ impl DurableFile {
         let file = File::create(path)?;
         #[cfg(test)]
         power::created(path);
-        Ok(DurableFile {
-            file,
-            #[cfg(test)]
-            path: path.to_owned(),
-        })
+        Ok(DurableFile::new(path, file, 0))
     }
 
-    /// A file that is there, for appending.
+    /// A file that is there, to be written behind its end.
     pub(crate) fn append(path: &Path) -> io::Result<DurableFile> {
-        let file = OpenOptions::new().append(true).open(path)?;
-        Ok(DurableFile {
-            file,
-            #[cfg(test)]
-            path: path.to_owned(),
-        })
+        let file = OpenOptions::new().write(true).open(path)?;
+        let at = file.metadata()?.len();
+        Ok(DurableFile::new(path, file, at))
+    }
+
+    /// Writes all of `bytes` at `at`. On an error some of them may be there.
+    pub(crate) fn write_all_at(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.at = at;
+        self.write_all(bytes)
     }
 
     /// Cuts the file to `length`.
@@ -76,9 +81,10 @@ impl Write for DurableFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         #[cfg(test)]
         let bytes = power::room_for(&self.path, bytes)?;
-        let written = self.file.write(bytes)?;
+        let written = self.file.write_at(bytes, self.at)?;
         #[cfg(test)]
-        power::written(&self.path, &bytes[..written]);
+        power::written(&self.path, self.at, &bytes[..written]);
+        self.at += written as u64;
         Ok(written)
     }
 

@@ -14,7 +14,7 @@ use std::sync::Mutex;
 pub(crate) enum Op {
     Create(PathBuf),
     CreateDir(PathBuf),
-    Write(PathBuf, Vec<u8>),
+    Write(PathBuf, u64, Vec<u8>),
     Cut(PathBuf, u64),
     Sync(PathBuf),
     SyncDir(PathBuf),
@@ -69,8 +69,8 @@ pub(crate) fn created_dir(path: &Path) {
     note(path, Op::CreateDir);
 }
 
-pub(crate) fn written(path: &Path, bytes: &[u8]) {
-    note(path, |path| Op::Write(path, bytes.to_vec()));
+pub(crate) fn written(path: &Path, at: u64, bytes: &[u8]) {
+    note(path, |path| Op::Write(path, at, bytes.to_vec()));
 }
 
 pub(crate) fn cut(path: &Path, length: u64) {
@@ -140,30 +140,27 @@ struct Content {
 impl Content {
     fn settle(&mut self, keep: impl FnMut(&Op) -> Fate) {
         let mut keep = keep;
-        // Where an append goes is decided when it is made, not by what of the ones before it survives.
-        let mut end = self.durable.len();
         for op in std::mem::take(&mut self.doubtful) {
             let fate = keep(&op);
             match op {
-                Op::Write(_, bytes) => {
+                Op::Write(_, at, bytes) => {
+                    let at = usize::try_from(at).unwrap();
                     let kept = match fate {
                         Fate::Kept => bytes.len(),
                         Fate::Lost => 0,
-                        Fate::Torn(at) => at % bytes.len().max(1),
+                        Fate::Torn(kept) => kept % bytes.len().max(1),
                     };
                     if kept > 0 {
-                        let reach = self.durable.len().max(end + kept);
+                        let reach = self.durable.len().max(at + kept);
                         self.durable.resize(reach, 0);
-                        self.durable[end..end + kept].copy_from_slice(&bytes[..kept]);
+                        self.durable[at..at + kept].copy_from_slice(&bytes[..kept]);
                     }
-                    end += bytes.len();
                 }
                 Op::Cut(_, length) => {
                     let length = usize::try_from(length).unwrap();
                     if matches!(fate, Fate::Kept) {
                         self.durable.resize(length, 0);
                     }
-                    end = length;
                 }
                 other => unreachable!("{other:?}"),
             }
@@ -241,7 +238,7 @@ impl Disk {
                 self.name(path, NameOp::Add(path.clone(), content));
             }
             Op::CreateDir(path) => self.name(path, NameOp::Add(path.clone(), None)),
-            Op::Write(path, _) | Op::Cut(path, _) => self.content(path).doubtful.push(op.clone()),
+            Op::Write(path, ..) | Op::Cut(path, _) => self.content(path).doubtful.push(op.clone()),
             Op::Sync(path) => self.content(path).settle(|_| Fate::Kept),
             Op::SyncDir(dir) => {
                 for (parent, op) in std::mem::take(&mut self.doubtful) {

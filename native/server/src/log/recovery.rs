@@ -1,5 +1,6 @@
 //! What a log folder holds after a crash: reads every record once and tells a torn end from damage.
 //!
+//! Zeros up to the end of the last segment are room that was made ahead, and are cut like a torn end, but are none.
 //! A record that does not read back is a torn end only if it is in the last segment and its index is above every durable index that
 //! is known: from a record behind it, or from whoever opens the log. Everything else was fsynced once, so something has destroyed it:
 //! the open is refused.
@@ -96,8 +97,13 @@ pub(crate) fn recover(dir: &Path, floor: u64) -> Result<Recovered, LogError> {
                     scan.why
                 )));
             }
-            let from = usize::try_from(scan.good).unwrap_or(bytes.len());
-            let durable = highest_durable(&bytes[from..], scan.index, segment.nonce).max(floor);
+            let rest = &bytes[usize::try_from(scan.good).unwrap_or(bytes.len())..];
+            let is_room = rest.iter().all(|byte| *byte == 0);
+            let durable = if is_room {
+                floor
+            } else {
+                highest_durable(rest, scan.index, segment.nonce).max(floor)
+            };
             if durable > scan.index {
                 return Err(damaged(format!(
                     "{}, but everything up to record {durable} was durable",
@@ -105,7 +111,7 @@ pub(crate) fn recover(dir: &Path, floor: u64) -> Result<Recovered, LogError> {
                 )));
             }
             cut(&segment, scan.good)?;
-            torn = Some(Torn {
+            torn = (!is_room).then(|| Torn {
                 path: segment.path.clone(),
                 kept: scan.good,
                 cut: segment.bytes - scan.good,

@@ -61,6 +61,29 @@ fn beginning(dir: &Path, lengths: &[usize]) -> Result<usize, LogError> {
 }
 
 #[test]
+fn room_that_a_killed_process_made_ahead_is_no_torn_end_and_stands_in_the_last_segment_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut log = Log::open(dir.path(), 2000, 0).unwrap().0;
+    for index in 1..60 {
+        log.append(1, Kind::Entry, payload(index, 50)).unwrap();
+        log.sync().unwrap();
+        let killed = tempfile::tempdir().unwrap();
+        copy(dir.path(), killed.path());
+        let (again, torn) = Log::open(killed.path(), 2000, index).unwrap();
+        assert_eq!(torn, None, "{index}");
+        assert_eq!(again.last_index(), index);
+        assert_eq!(read(&again, 0).len() as u64, index);
+        assert_eq!(again.bytes(), log.bytes());
+    }
+    assert!(files(dir.path()).len() > 2);
+    let grown: u64 = files(dir.path())
+        .iter()
+        .map(|file| fs::metadata(file).unwrap().len())
+        .sum();
+    assert!(grown > log.bytes());
+}
+
+#[test]
 fn records_come_back_across_segments_and_opens() {
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), &[100; 5], SEGMENT);

@@ -6,7 +6,6 @@ use super::recovery::{self, Torn};
 use super::segment::{self, Segment};
 use crate::files::{self, DurableFile};
 use bytes::Bytes;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The log in one folder. One owner writes; nobody else may touch the folder meanwhile.
@@ -19,6 +18,8 @@ pub struct Log {
     segment_bytes: u64,
     segments: Vec<Segment>,
     file: Option<DurableFile>,
+    /// Length of the last segment's file: its records and the room made behind them.
+    room: u64,
     last_term: u64,
     last_index: u64,
     durable: u64,
@@ -49,6 +50,7 @@ impl Log {
             segment_bytes,
             segments: found.segments,
             file,
+            room: 0,
             last_term: found.last_term,
             last_index: found.last_index,
             durable: found.last_index,
@@ -134,17 +136,21 @@ impl Log {
             payload,
         }
         .encode(segment.nonce, &mut self.buffer)?;
-        if let Err(source) = file.write_all(&self.buffer) {
+        if let Err(source) = file.write_all_at(segment.bytes, &self.buffer) {
             let failed = segment::failed("writing", &segment.path, source);
             if matches!(failed, LogError::Full { .. }) {
                 // What was written of it must not stand between the last record and the next.
                 file.cut(segment.bytes)
                     .map_err(LogError::io("cutting", &segment.path))?;
+                self.room = segment.bytes;
                 self.poisoned = false;
             }
             return Err(failed);
         }
         segment.bytes += self.buffer.len() as u64;
+        if segment.bytes > self.room {
+            self.room = segment.make_room(file)?;
+        }
         self.last_index = index;
         self.last_term = term;
         self.poisoned = false;
@@ -211,6 +217,7 @@ impl Log {
         file.cut(end).map_err(LogError::io("cutting", &last.path))?;
         file.sync().map_err(LogError::io("syncing", &last.path))?;
         last.bytes = end;
+        self.room = end;
         self.file = Some(file);
         self.last_index = index.max(last.first - 1);
         self.last_term = term;
@@ -280,14 +287,37 @@ impl Log {
         Ok(())
     }
 
-    /// Everything before is synced first: recovery takes a bad record in any but the last segment for damage.
+    /// Everything before is synced first, without the room behind it: recovery takes anything but records in any but the last segment for
+    /// damage.
     fn roll(&mut self, first: u64) -> Result<(), LogError> {
+        self.give_room_back()?;
         self.sync_file()?;
         self.poisoned = true;
         let (segment, file) = segment::create(&self.dir, first)?;
+        self.room = segment.bytes;
         self.segments.push(segment);
         self.file = Some(file);
         Ok(())
+    }
+
+    fn give_room_back(&mut self) -> Result<(), LogError> {
+        if let (Some(file), Some(segment)) = (&self.file, self.segments.last())
+            && self.room > segment.bytes
+        {
+            file.cut(segment.bytes)
+                .map_err(LogError::io("cutting", &segment.path))?;
+            self.room = segment.bytes;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        if !self.poisoned {
+            // Room that stays is given back by the next open.
+            let _ = self.give_room_back();
+        }
     }
 }
 

@@ -98,7 +98,7 @@ impl Faults for Disk {
             .then(|| (3, io::ErrorKind::StorageFull.into()))
     }
 
-    fn sync(&self, _: &Path, _: u64) -> io::Result<()> {
+    fn sync(&self, _: &Path) -> io::Result<()> {
         if self.gone.load(Ordering::SeqCst) {
             return Err(io::Error::other("the disk is gone"));
         }

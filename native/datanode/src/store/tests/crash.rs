@@ -87,6 +87,37 @@ fn garbage_behind_the_last_record_is_cut_off() {
 }
 
 #[test]
+fn room_that_a_killed_process_made_ahead_is_no_damage_and_stands_in_the_last_file_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = StoreOptions {
+        roll_bytes: 2000,
+        ..StoreOptions::default()
+    };
+    let store = Store::open(dir.path(), options).unwrap();
+    let id = |n| BlockId::new(1, n);
+    for n in 0..20 {
+        append(&store, id(n), &mut Vec::new(), &bytes(n.unsigned_abs(), 21));
+        let killed = tempfile::tempdir().unwrap();
+        let files = container_files(dir.path());
+        for file in &files {
+            std::fs::copy(file, killed.path().join(file.file_name().unwrap())).unwrap();
+        }
+        let last = std::fs::read(files.last().unwrap()).unwrap();
+        let again = open(killed.path());
+        assert!(again.damage().is_empty(), "{n}: {:?}", again.damage());
+        for n in 0..=n {
+            let data = bytes(n.unsigned_abs(), 21);
+            assert_eq!(all(&again, id(n)).unwrap(), data);
+        }
+        drop(again);
+        let kept = std::fs::read(container_files(killed.path()).last().unwrap()).unwrap();
+        assert!(last.starts_with(&kept));
+        assert!(last[kept.len()..].iter().all(|byte| *byte == 0));
+    }
+    assert!(container_files(dir.path()).len() > 2);
+}
+
+#[test]
 fn no_flipped_bit_gives_wrong_bytes_or_a_silent_loss() {
     let story = story();
     let path = only_file(story.dir.path());

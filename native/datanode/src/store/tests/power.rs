@@ -15,8 +15,8 @@ use super::*;
 
 #[derive(Default)]
 struct Disk {
-    /// Bytes of each file that syncs have covered.
-    synced: Mutex<BTreeMap<PathBuf, u64>>,
+    /// Each file as syncs have covered it.
+    synced: Mutex<BTreeMap<PathBuf, Vec<u8>>>,
     /// Names that a sync of their folder has covered.
     names: Mutex<BTreeSet<OsString>>,
     /// Bytes that still fit.
@@ -41,7 +41,7 @@ impl Faults for Disk {
         Some((std::mem::take(left), io::ErrorKind::StorageFull.into()))
     }
 
-    fn sync(&self, path: &Path, len: u64) -> io::Result<()> {
+    fn sync(&self, path: &Path) -> io::Result<()> {
         drop(lock(&self.gate));
         assert!(!self.panic_in_sync.load(Ordering::SeqCst), "as asked");
         if self.refuse_sync.load(Ordering::SeqCst) {
@@ -50,8 +50,7 @@ impl Faults for Disk {
         self.syncs.fetch_add(1, Ordering::SeqCst);
         // Two threads may sync one file, and the one that saw less of it come here later.
         let mut synced = lock(&self.synced);
-        let covered = synced.entry(path.to_owned()).or_default();
-        *covered = len.max(*covered);
+        synced.insert(path.to_owned(), std::fs::read(path)?);
         Ok(())
     }
 
@@ -75,14 +74,14 @@ impl Faults for Disk {
             return Err(io::Error::other("the disk is gone"));
         }
         if let Some(synced) = lock(&self.synced).get_mut(path) {
-            *synced = len.min(*synced);
+            synced.truncate(to_usize(len));
         }
         Ok(())
     }
 }
 
 impl Disk {
-    /// Takes from the files in `dir` what no sync covered: each 64-byte piece may or may not be there.
+    /// Takes from the files in `dir` what no sync covered: each 64-byte piece may be as it was written or as it was synced.
     fn lose_power(&self, dir: &Path, seed: u64) {
         let names = lock(&self.names).clone();
         for path in container_files(dir) {
@@ -90,14 +89,16 @@ impl Disk {
                 std::fs::remove_file(&path).unwrap();
                 continue;
             }
-            let synced = to_usize(lock(&self.synced).get(&path).copied().unwrap_or(0));
+            let mut synced = lock(&self.synced).get(&path).cloned().unwrap_or_default();
             let mut file = std::fs::read(&path).unwrap();
             let luck = bytes(seed, file.len() / 64 + 2);
-            let lost = (file.len() - synced) * usize::from(luck[0]) / 255;
+            let lost = file.len().saturating_sub(synced.len()) * usize::from(luck[0]) / 255;
             file.truncate(file.len() - lost);
-            for (piece, luck) in file[synced..].chunks_mut(64).zip(&luck[1..]) {
+            synced.resize(file.len(), 0);
+            let pieces = file.chunks_mut(64).zip(synced.chunks(64));
+            for ((piece, synced), luck) in pieces.zip(&luck[1..]) {
                 if luck % 2 == 0 {
-                    piece.fill(0);
+                    piece.copy_from_slice(synced);
                 }
             }
             std::fs::write(&path, file).unwrap();
