@@ -30,12 +30,12 @@ const COPY_LIMIT: usize = 128 << 10;
 
 /// Bytes of zeros that are written behind a small record at once. A file that does not grow is synced with one write less than one that does,
 /// and without a change of the file system's own.
-const ROOM: u64 = if cfg!(test) { 512 } else { 256 << 10 };
+const ROOM: usize = if cfg!(test) { 512 } else { 256 << 10 };
 
 /// Records up to this length have room made behind them: for longer ones it would be half of what is written.
-const ROOM_BEHIND: u64 = ROOM / 8;
+const ROOM_BEHIND: usize = ROOM / 8;
 
-static ZEROS: [u8; ROOM as usize] = [0; ROOM as usize];
+static ZEROS: [u8; ROOM] = [0; ROOM];
 
 /// Unsynced bytes up to which whoever committed syncs by itself: more take so long that its stream should go on meanwhile.
 const SYNC_HERE_BYTES: u64 = 256 << 10;
@@ -216,7 +216,7 @@ impl Log {
         active.end += header.record_len();
         if active.end > active.room {
             active.room = active.end;
-            if header.record_len() <= ROOM_BEHIND {
+            if header.record_len() <= to_u64(ROOM_BEHIND) {
                 self.make_room(active)?;
             }
         }
