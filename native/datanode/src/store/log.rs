@@ -227,7 +227,7 @@ impl Log {
     fn make_room(&self, active: &mut Active) -> Result<(), StoreError> {
         let end = active
             .end
-            .next_multiple_of(ROOM)
+            .next_multiple_of(to_u64(ROOM))
             .min(self.config.roll_bytes);
         let zeros = to_usize(end.saturating_sub(active.end));
         let file = &active.file;
