@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 
 use append_wire::om::{AppendCode, RenewAppendLeasesResponse};
 use rand::Rng;
+use tokio::sync::Notify;
 
 use crate::Result;
 use crate::error::{Error, ErrorKind, table};
@@ -139,7 +140,7 @@ pub(crate) struct Renewer(Arc<Inner>);
 struct Inner {
     om: Arc<OmClient>,
     state: Mutex<State>,
-    changed: tokio::sync::Notify,
+    changed: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
@@ -157,7 +158,7 @@ impl Renewer {
         Renewer(Arc::new(Inner {
             om,
             state: Mutex::default(),
-            changed: tokio::sync::Notify::new(),
+            changed: Arc::default(),
         }))
     }
 
@@ -178,23 +179,18 @@ impl Renewer {
             (start, state.next.is_none_or(|next| due < next))
         };
         if start {
-            runtime.spawn(batches::renew(Arc::clone(&self.0)));
+            let changed = Arc::clone(&self.0.changed);
+            runtime.spawn(batches::renew(Arc::downgrade(&self.0), changed));
         } else if sooner {
             self.0.changed.notify_one();
         }
         Ok(lease)
     }
 
-    /// Lets a session go: it has ended, or will with the call that follows.
+    /// Lets a session go: it has ended, or will with the call that follows. The renewer learns of it when it looks next: waking it for each
+    /// session that comes and goes would cost more than all else that happens here.
     pub(crate) fn forget(&self, session: u64) {
-        let last = {
-            let mut state = self.0.state();
-            state.leases.remove(&session);
-            state.leases.is_empty()
-        };
-        if last {
-            self.0.changed.notify_one();
-        }
+        self.0.state().leases.remove(&session);
     }
 
     /// Lets a session go that the server may still hold: nobody here will end it, so the next append may recover it.
@@ -257,6 +253,12 @@ impl Renewer {
         suggested
             .map_or(quarter, |suggested| suggested.min(quarter))
             .max(SHORTEST_PERIOD)
+    }
+}
+
+impl Drop for Renewer {
+    fn drop(&mut self) {
+        self.0.changed.notify_one();
     }
 }
 

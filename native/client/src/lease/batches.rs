@@ -3,10 +3,11 @@
 //! Sessions that come due near each other go together, so that many sessions cost few requests; several requests are under way at
 //! once, so that a slow way to the server does not add up.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use append_wire::om::{AppendCode, RenewAppendLeasesRequest, Type};
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use super::{Inner, Lease, note};
@@ -23,9 +24,9 @@ const AT_ONCE: usize = 8;
 /// Of a session's period: how much sooner than due it is renewed when others are.
 const EARLY_PARTS: u32 = 4;
 
-/// Runs as long as there are sessions.
-pub(super) async fn renew(inner: Arc<Inner>) {
-    loop {
+/// Runs as long as there are sessions, and the file system that they are of.
+pub(super) async fn renew(renewer: Weak<Inner>, changed: Arc<Notify>) {
+    while let Some(inner) = renewer.upgrade() {
         let now = Instant::now();
         let (due, next) = {
             let mut state = inner.state();
@@ -47,10 +48,11 @@ pub(super) async fn renew(inner: Arc<Inner>) {
             (due, next)
         };
         if due.is_empty() {
+            drop(inner);
             let wake = next.unwrap_or(now);
             tokio::select! {
                 () = tokio::time::sleep_until(wake.into()) => {}
-                () = inner.changed.notified() => {}
+                () = changed.notified() => {}
             }
             continue;
         }

@@ -101,6 +101,8 @@ pub(crate) struct Log {
     wanted: Mutex<Wanted>,
     wake: Condvar,
     state: watch::Sender<SyncState>,
+    /// Why nothing is accepted any more: apart from the state, which changes with every sync, so that whoever waits for this alone is not woken by those.
+    fatal: watch::Sender<Option<Arc<str>>>,
 }
 
 impl Log {
@@ -126,6 +128,7 @@ impl Log {
                 durable,
                 poisoned: None,
             }),
+            fatal: watch::Sender::new(None),
         };
         log.mark(&mut lock(&log.active));
         log
@@ -354,12 +357,9 @@ impl Log {
 
     /// Resolves when the log is poisoned, with the reason.
     pub(crate) async fn failed(&self) -> StoreError {
-        let mut states = self.state.subscribe();
-        let reason = states
-            .wait_for(|s| s.poisoned.is_some())
-            .await
-            .ok()
-            .and_then(|s| s.poisoned.clone());
+        let mut fatal = self.fatal.subscribe();
+        let reason = fatal.wait_for(Option::is_some).await;
+        let reason = reason.ok().and_then(|reason| reason.clone());
         StoreError::Poisoned(reason.unwrap_or_else(|| Arc::from("closed")))
     }
 
@@ -387,6 +387,7 @@ impl Log {
             }
         }
         self.state.send_modify(|_| {});
+        self.fatal.send_replace(Some(Arc::clone(&reason)));
         StoreError::Poisoned(reason)
     }
 
