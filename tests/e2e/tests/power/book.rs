@@ -42,6 +42,8 @@ pub(crate) fn config() -> Config {
         .with("ozone.client.wait.between.retries.millis", "20ms")
         .with("ipc.client.connect.max.retries", "0")
         .with("libappend.call.timeout", "3s")
+        // A server that was ended is not asked what became of a close.
+        .with("libappend.outcome.timeout", "1s")
 }
 
 impl Book {
