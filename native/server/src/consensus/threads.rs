@@ -27,6 +27,9 @@ pub(crate) const TERM: u64 = 1;
 /// Commands in an entry that the log thread applies itself.
 const APPLIED_HERE: usize = 4;
 
+/// More commands than this in the last entry: callers come together, and one fsync for many is worth more than a thread's change saved.
+const CROWD: usize = 2;
+
 /// A durable entry on its way to be applied.
 pub(crate) struct Logged {
     term: u64,
@@ -70,6 +73,8 @@ pub(crate) struct Writer<R> {
     pipeline: Option<Pipeline<R>>,
     /// When the last entry was made.
     quiet_since: Instant,
+    /// Commands of the last entry.
+    crowd: usize,
 }
 
 /// The turn to log, for callers that know no rules.
@@ -86,6 +91,10 @@ impl<R: Rules> Turn for Mutex<Writer<R>> {
             // Whoever has the turn may have looked before this caller's command was there; the log thread looks after that turn.
             Err(TryLockError::WouldBlock) => return shared.queue.wake(),
         };
+        if writer.crowd > CROWD {
+            drop(writer);
+            return shared.queue.wake();
+        }
         let (batch, more) = shared.queue.take_commands();
         if !batch.is_empty() {
             guarded(shared, "log", || writer.log(shared, batch).map(drop));
@@ -106,8 +115,15 @@ pub(crate) fn write<R: Rules>(
     let _ending = Ending(writer);
     loop {
         // Woken each tick even without sessions: one may have been admitted meanwhile.
-        let tick = lock(writer).quiet_since + shared.options.tick;
+        let (tick, crowd) = {
+            let writer = lock(writer);
+            (writer.quiet_since + shared.options.tick, writer.crowd)
+        };
         shared.queue.wait(tick);
+        if crowd > CROWD {
+            // Callers that were answered a moment ago are on their way back: whoever can run now comes into this entry and not the next.
+            std::thread::yield_now();
+        }
         let mut writer = lock(writer);
         let batch = match shared.queue.take() {
             Work::Closed => return Ok(()),
@@ -150,6 +166,7 @@ impl<R: Rules> Writer<R> {
             stamper,
             pipeline: Some(pipeline),
             quiet_since: Instant::now(),
+            crowd: 0,
         }
     }
 
@@ -196,6 +213,7 @@ impl<R: Rules> Writer<R> {
         let Some(batch) = room_for(shared, batch) else {
             return Ok(true);
         };
+        self.crowd = batch.len();
         let stamp = self.stamper.next(self.quiet_since, SystemTime::now());
         metrics::histogram!("append_log_batch_commands")
             .record(f64::from(u32::try_from(batch.len()).unwrap_or(u32::MAX)));

@@ -5,9 +5,9 @@
 
 use append_namespace::rows::Keyspace;
 use bytes::Bytes;
-use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
-use std::sync::{Mutex, PoisonError};
+use hashbrown::{DefaultHashBuilder, HashTable};
+use std::hash::BuildHasher;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 const SHARDS: usize = 16;
 /// About what an entry takes beside its bytes.
@@ -16,7 +16,7 @@ const OVERHEAD: usize = 128;
 /// A bounded cache of single rows, absent ones included.
 #[derive(Debug)]
 pub(crate) struct RowCache {
-    hasher: RandomState,
+    hasher: DefaultHashBuilder,
     shards: Vec<Mutex<Shard>>,
     /// Bytes of one generation of one shard.
     generation: usize,
@@ -25,24 +25,41 @@ pub(crate) struct RowCache {
 /// Two generations: what the older one still holds is dropped when the younger is full, unless it was read meanwhile.
 #[derive(Debug, Default)]
 struct Shard {
-    young: HashMap<Vec<u8>, Entry>,
-    old: HashMap<Vec<u8>, Entry>,
+    young: HashTable<Entry>,
+    old: HashTable<Entry>,
     bytes: usize,
     /// The version that changed a row of this shard last.
     changed: u64,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct Entry {
+    hash: u64,
+    keyspace: Keyspace,
+    key: Box<[u8]>,
     since: u64,
     row: Option<Bytes>,
+}
+
+impl Entry {
+    fn size(&self) -> usize {
+        OVERHEAD + self.key.len() + self.row.as_ref().map_or(0, Bytes::len)
+    }
+
+    fn is(&self, keyspace: Keyspace, key: &[u8]) -> bool {
+        self.keyspace == keyspace && *self.key == *key
+    }
+
+    fn as_of(&self, at: u64) -> Option<Option<Bytes>> {
+        (self.since <= at).then(|| self.row.clone())
+    }
 }
 
 impl RowCache {
     /// A cache of about `bytes`.
     pub(crate) fn new(bytes: usize) -> RowCache {
         RowCache {
-            hasher: RandomState::new(),
+            hasher: DefaultHashBuilder::default(),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
             generation: bytes / (2 * SHARDS),
         }
@@ -50,74 +67,88 @@ impl RowCache {
 
     /// The row as of version `at`, if it is known: `Some(None)` when there is no such row.
     pub(crate) fn get(&self, keyspace: Keyspace, key: &[u8], at: u64) -> Option<Option<Bytes>> {
-        let full = full_key(keyspace, key);
-        self.with_shard(&full, |shard| {
-            if let Some(entry) = shard.young.get(&full) {
-                return (entry.since <= at).then(|| entry.row.clone());
-            }
-            let entry = shard.old.remove(&full)?;
-            let row = (entry.since <= at).then(|| entry.row.clone());
-            shard.insert(full.clone(), entry, self.generation);
-            row
-        })
+        let hash = self.hash(keyspace, key);
+        let mut shard = self.shard(hash);
+        if let Some(entry) = shard.young.find(hash, |entry| entry.is(keyspace, key)) {
+            return entry.as_of(at);
+        }
+        let entry = shard.take_old(hash, keyspace, key)?;
+        let row = entry.as_of(at);
+        shard.insert(entry, self.generation);
+        row
     }
 
     /// Remembers what a reader at version `at` found in the store, unless the shard has changed since.
     pub(crate) fn fill(&self, keyspace: Keyspace, key: &[u8], at: u64, row: Option<Bytes>) {
-        let full = full_key(keyspace, key);
-        self.with_shard(&full, |shard| {
-            if shard.changed <= at {
-                shard.insert(full.clone(), Entry { since: at, row }, self.generation);
-            }
-        });
+        let hash = self.hash(keyspace, key);
+        let mut shard = self.shard(hash);
+        if shard.changed <= at {
+            shard.insert(entry(hash, keyspace, key, at, row), self.generation);
+        }
     }
 
     /// Records that `version` writes `row`. Must come before any reader can have that version.
     pub(crate) fn change(&self, keyspace: Keyspace, key: &[u8], version: u64, row: Option<Bytes>) {
-        let full = full_key(keyspace, key);
-        self.with_shard(&full, |shard| {
-            shard.changed = version;
-            shard.old.remove(&full);
-            shard.insert(
-                full.clone(),
-                Entry {
-                    since: version,
-                    row,
-                },
-                self.generation,
-            );
-        });
+        let hash = self.hash(keyspace, key);
+        let mut shard = self.shard(hash);
+        shard.changed = version;
+        shard.take_old(hash, keyspace, key);
+        shard.insert(entry(hash, keyspace, key, version, row), self.generation);
     }
 
-    fn with_shard<T>(&self, full: &[u8], act: impl FnOnce(&mut Shard) -> T) -> T {
-        let hash = usize::try_from(self.hasher.hash_one(full) % SHARDS as u64).unwrap_or(0);
-        act(&mut self.shards[hash]
+    fn hash(&self, keyspace: Keyspace, key: &[u8]) -> u64 {
+        self.hasher.hash_one((keyspace as u8, key))
+    }
+
+    /// The tables take the lowest and the highest bits of a hash.
+    fn shard(&self, hash: u64) -> MutexGuard<'_, Shard> {
+        let at = usize::try_from((hash >> 32) % SHARDS as u64).unwrap_or(0);
+        self.shards[at]
             .lock()
-            .unwrap_or_else(PoisonError::into_inner))
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn entry(hash: u64, keyspace: Keyspace, key: &[u8], since: u64, row: Option<Bytes>) -> Entry {
+    Entry {
+        hash,
+        keyspace,
+        key: key.into(),
+        since,
+        row,
     }
 }
 
 impl Shard {
-    fn insert(&mut self, key: Vec<u8>, entry: Entry, generation: usize) {
-        let length = key.len();
-        let size = |entry: &Entry| OVERHEAD + length + entry.row.as_ref().map_or(0, Bytes::len);
-        if self.bytes + size(&entry) > generation {
+    fn take_old(&mut self, hash: u64, keyspace: Keyspace, key: &[u8]) -> Option<Entry> {
+        let found = self
+            .old
+            .find_entry(hash, |entry| entry.is(keyspace, key))
+            .ok()?;
+        Some(found.remove().0)
+    }
+
+    fn insert(&mut self, entry: Entry, generation: usize) {
+        if self.bytes + entry.size() > generation {
             self.old = std::mem::take(&mut self.young);
             self.bytes = 0;
         }
-        self.bytes += size(&entry);
-        // A row that changes with every entry must not drive out the others.
-        if let Some(replaced) = self.young.insert(key, entry) {
-            self.bytes = self.bytes.saturating_sub(size(&replaced));
+        self.bytes += entry.size();
+        let held = self
+            .young
+            .find_mut(entry.hash, |held| held.is(entry.keyspace, &entry.key));
+        match held {
+            // A row that changes with every entry must not drive out the others.
+            Some(held) => {
+                self.bytes = self.bytes.saturating_sub(held.size());
+                *held = entry;
+            }
+            None => {
+                self.young
+                    .insert_unique(entry.hash, entry, |entry| entry.hash);
+            }
         }
     }
-}
-
-fn full_key(keyspace: Keyspace, key: &[u8]) -> Vec<u8> {
-    let mut full = Vec::with_capacity(1 + key.len());
-    full.push(keyspace as u8);
-    full.extend_from_slice(key);
-    full
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use super::{Applied, Mark, Store, StoreError};
 use append_namespace::rows::{Change, Keyspace, Rows, RowsError};
 use bytes::{Buf, BufMut, Bytes};
 use fjall::{Database, KeyspaceCreateOptions, PersistMode, Readable, Snapshot};
-use std::collections::HashSet;
+use hashbrown::HashSet;
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -293,13 +293,14 @@ impl Store for DiskStore {
                 .cache
                 .change(change.keyspace, &change.key, version, change.value.clone());
         }
-        let keyspaces: HashSet<Keyspace> = seen.iter().map(|(keyspace, _)| *keyspace).collect();
-        for keyspace in keyspaces {
-            batch.insert(
-                tables.get_or_make(keyspace).map_err(failed)?,
-                TOUCHED,
-                mark.index.to_le_bytes(),
-            );
+        for keyspace in Keyspace::ALL {
+            if touched[keyspace as usize] == mark.index {
+                batch.insert(
+                    tables.get_or_make(keyspace).map_err(failed)?,
+                    TOUCHED,
+                    mark.index.to_le_bytes(),
+                );
+            }
         }
         let meta = tables.get_or_make(Keyspace::Meta).map_err(failed)?;
         batch.insert(meta, POSITION, encode_position(mark, &touched));
