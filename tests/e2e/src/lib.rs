@@ -8,6 +8,8 @@
     reason = "a test ends where something unexpected happens"
 )]
 
+pub mod records;
+
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

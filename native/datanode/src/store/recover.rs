@@ -195,9 +195,9 @@ impl Recovery<'_> {
             if !is_room(&file.file, cut..len).map_err(OpenError::io(&file.path))? {
                 tracing::warn!(file = %file.path.display(), cut, len, "torn tail cut off");
             }
+            // Durable with the sync that ends the recovery.
             self.media
                 .cut(&file.path, &file.file, cut)
-                .and_then(|()| self.media.sync_data(&file.path, &file.file))
                 .map_err(OpenError::io(&file.path))?;
             end = cut;
         }

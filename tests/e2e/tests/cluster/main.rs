@@ -7,6 +7,7 @@
     reason = "a test ends where something unexpected happens"
 )]
 
+mod chaos;
 mod frozen;
 mod group;
 mod killed;

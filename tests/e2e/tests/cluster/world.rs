@@ -113,12 +113,31 @@ pub(crate) struct Member {
     process: Option<Process>,
 }
 
+/// A datanode: where it is, and its process while it runs.
+struct Datanode {
+    data: PathBuf,
+    port: u16,
+    process: Option<Process>,
+}
+
+impl Datanode {
+    /// Starts it on what it has, and waits until it serves.
+    fn run(&mut self) {
+        let mut command = Command::new(binary());
+        command.arg("datanode").arg("--data").arg(&self.data);
+        command.args(["--listen", &format!("127.0.0.1:{}", self.port)]);
+        let (process, mut out) = spawn(&mut command);
+        line(&mut out, "ready ");
+        self.process = Some(process);
+    }
+}
+
 /// See the module.
 pub(crate) struct World {
     folder: TempDir,
     pub(crate) members: BTreeMap<u64, Member>,
     peers: BTreeMap<u64, u16>,
-    datanodes: Vec<(String, Process)>,
+    datanodes: Vec<Datanode>,
     settings: Vec<String>,
 }
 
@@ -146,14 +165,13 @@ impl World {
         let folder = tempfile::tempdir().unwrap();
         let datanodes = (0..datanodes)
             .map(|at| {
-                let data = folder.path().join(format!("datanode{at}"));
-                let mut command = Command::new(binary());
-                command.arg("datanode").arg("--data").arg(data);
-                command.args(["--listen", &format!("127.0.0.1:{}", port())]);
-                let (process, mut out) = spawn(&mut command);
-                let ready = line(&mut out, "ready ");
-                let address = ready.split_once(' ').unwrap().1.to_owned();
-                (address, process)
+                let mut datanode = Datanode {
+                    data: folder.path().join(format!("datanode{at}")),
+                    port: port(),
+                    process: None,
+                };
+                datanode.run();
+                datanode
             })
             .collect();
         World {
@@ -195,8 +213,23 @@ impl World {
     }
 
     pub(crate) fn datanodes(&self) -> String {
-        let addresses = self.datanodes.iter().map(|(address, _)| address.as_str());
+        let addresses = self.datanodes.iter();
+        let addresses = addresses.map(|datanode| format!("127.0.0.1:{}", datanode.port));
         addresses.collect::<Vec<_>>().join(",")
+    }
+
+    /// Kills a datanode, as `kill -9` does.
+    pub(crate) fn kill_datanode(&mut self, at: usize) {
+        drop(self.datanodes[at].process.take());
+    }
+
+    /// Starts a datanode on what it has, and waits until it serves.
+    pub(crate) fn run_datanode(&mut self, at: usize) {
+        self.datanodes[at].run();
+    }
+
+    pub(crate) fn signal_datanode(&self, at: usize, name: &str) {
+        self.datanodes[at].process.as_ref().unwrap().signal(name);
     }
 
     /// The command that serves `id`.
@@ -323,16 +356,26 @@ impl World {
         append(&[args, &["--http", &http]].concat())
     }
 
-    /// Settings of a client that knows all servers.
-    pub(crate) fn config(&self) -> Config {
+    /// Where all servers are, as settings of a client.
+    pub(crate) fn addresses(&self) -> Vec<(String, String)> {
         let names: Vec<_> = self.members.keys().map(|id| format!("om{id}")).collect();
-        let mut config = config()
-            .with("ozone.om.service.ids", "group")
-            .with("ozone.om.nodes.group", names.join(","))
-            .with("libappend.om.attempt.timeout", "1s");
+        let mut settings = vec![
+            ("ozone.om.service.ids".to_owned(), "group".to_owned()),
+            ("ozone.om.nodes.group".to_owned(), names.join(",")),
+            ("libappend.om.attempt.timeout".to_owned(), "1s".to_owned()),
+        ];
         for id in self.members.keys() {
             let key = format!("ozone.om.address.group.om{id}");
-            config.set(key, self.client_address(*id));
+            settings.push((key, self.client_address(*id)));
+        }
+        settings
+    }
+
+    /// Settings of a client that knows all servers.
+    pub(crate) fn config(&self) -> Config {
+        let mut config = config();
+        for (key, value) in self.addresses() {
+            config.set(key, value);
         }
         config
     }
