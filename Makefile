@@ -7,7 +7,7 @@ PROFILE ?= ci
 export PROFILE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test nightly model random mutants check contract contract-only matrix bench
+.PHONY: help setup build demo test nightly model random mutants chaos check contract contract-only matrix bench
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,9 @@ random: ## random histories from a seed; SEED=… STEPS=…
 
 mutants: ## leave out every guard of the rules in turn; each must be missed
 	scripts/model mutants
+
+chaos: build ## servers, datanodes and clients killed, stopped and cut off under a recorded history; SEED=… FAULTS=…
+	SEED=$(SEED) FAULTS=$(FAULTS) scripts/chaos
 
 contract: build contract-only ## Hadoop's own contract suites against our server, one table
 

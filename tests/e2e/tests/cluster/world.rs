@@ -266,6 +266,31 @@ impl World {
         line(&mut out, "ready ");
     }
 
+    /// As [`World::run`], with variables in its environment.
+    pub(crate) fn run_in(&mut self, id: u64, environment: &[(&str, &str)]) {
+        let mut command = self.command(id, &[]);
+        command.args(["--id", &id.to_string(), "--peers", &self.peers()]);
+        command.envs(environment.iter().copied());
+        let (process, mut out) = spawn(&mut command);
+        self.members.get_mut(&id).unwrap().process = Some(process);
+        line(&mut out, "ready ");
+    }
+
+    /// Where the other servers find a server.
+    pub(crate) fn peer_port(&self, id: u64) -> u16 {
+        self.peers[&id]
+    }
+
+    /// Where clients find a server.
+    pub(crate) fn client_port(&self, id: u64) -> u16 {
+        self.members[&id].client
+    }
+
+    /// Where everybody finds a datanode.
+    pub(crate) fn datanode_port(&self, at: usize) -> u16 {
+        self.datanodes[at].port
+    }
+
     /// Starts a server on what it has and waits for nothing.
     pub(crate) fn launch(&mut self, id: u64) {
         drop(self.spawn(id, &[]));

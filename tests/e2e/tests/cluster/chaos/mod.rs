@@ -2,11 +2,13 @@
 //! them while operations are under way. Afterwards the recorded history must be one that a file system could have given: names by a
 //! search for an order ([`names`]), contents by what was read and acknowledged ([`files`]), the servers' folders by `append admin fsck`.
 //!
-//! `APPEND_CHAOS_FAULTS` (12) is the number of faults, `APPEND_CHAOS_SEED` the seed. Left out: cut or slow networks, clocks that jump, full
-//! disks; a stopped process is silent like one behind a cut network, and answers late.
+//! `APPEND_CHAOS_FAULTS` (12) is the number of faults, `APPEND_CHAOS_SEED` the seed. Ports are cut where `APPEND_CHAOS_NET` says that this
+//! runs in a network namespace of its own, as `scripts/chaos` makes it. Left out: slow networks (this takes a kernel with netem) and full
+//! disks, which have tests of their own.
 
 mod files;
 mod history;
+mod machine;
 mod names;
 
 use std::collections::BTreeMap;
@@ -25,6 +27,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::world::{LONG, QUICK, World};
 use history::{Call, Content, Found, Operation};
+use machine::{Cut, WrongClock};
 use names::Verdict;
 
 const CLIENTS: usize = 6;
@@ -155,7 +158,27 @@ struct Chaos {
     random: StdRng,
     history: Vec<Operation>,
     tally: Tally,
+    clock: WrongClock,
+    kinds: Vec<&'static str>,
 }
+
+/// Faults that can be done everywhere.
+const KINDS: [&str; 8] = [
+    "server killed",
+    "server stopped",
+    "server killed, back with a wrong clock",
+    "all servers killed",
+    "datanode killed",
+    "datanode stopped",
+    "client killed",
+    "client stopped",
+];
+/// Faults that take a network namespace.
+const CUTS: [&str; 3] = [
+    "server cut off from the others",
+    "server cut off from clients",
+    "datanode cut off",
+];
 
 impl Chaos {
     fn client(&mut self) -> Client {
@@ -196,17 +219,15 @@ impl Chaos {
         }
     }
 
+    /// Nothing passes a port for a while.
+    fn cut(&mut self, port: u16) {
+        let cut = Cut::of(port);
+        self.pause(100, 5000);
+        drop(cut);
+    }
+
     fn fault(&mut self) {
-        let kinds = [
-            "server killed",
-            "server stopped",
-            "all servers killed",
-            "datanode killed",
-            "datanode stopped",
-            "client killed",
-            "client stopped",
-        ];
-        let kind = kinds[self.random.random_range(0..kinds.len())];
+        let kind = self.kinds[self.random.random_range(0..self.kinds.len())];
         self.pause(0, 30);
         let under_way: u64 = self.clients.iter().map(Client::under_way).sum();
         match kind {
@@ -221,6 +242,25 @@ impl Chaos {
                 self.world.signal(id, "STOP");
                 self.pause(100, 3000);
                 self.world.signal(id, "CONT");
+            }
+            "server killed, back with a wrong clock" => {
+                let id = self.server();
+                self.world.kill(id);
+                let hours = self.random.random_range(-30..=30);
+                self.clock
+                    .with(hours, |variables| self.world.run_in(id, variables));
+            }
+            "server cut off from the others" => {
+                let id = self.server();
+                self.cut(self.world.peer_port(id));
+            }
+            "server cut off from clients" => {
+                let id = self.server();
+                self.cut(self.world.client_port(id));
+            }
+            "datanode cut off" => {
+                let at = self.random.random_range(0..DATANODES);
+                self.cut(self.world.datanode_port(at));
             }
             "all servers killed" => {
                 for id in 1..=3 {
@@ -356,7 +396,14 @@ async fn whatever_is_killed_the_history_is_one_of_a_file_system() {
         random: StdRng::seed_from_u64(seed),
         history: Vec::new(),
         tally: Tally::new(),
+        clock: WrongClock::build(),
+        kinds: KINDS.to_vec(),
     };
+    if std::env::var_os("APPEND_CHAOS_NET").is_some() {
+        chaos.kinds.extend(CUTS);
+    } else {
+        println!("chaos: no ports are cut, because this runs in no network namespace of its own");
+    }
     tokio::task::block_in_place(|| {
         for _ in 0..CLIENTS {
             let client = chaos.client();
