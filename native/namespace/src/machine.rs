@@ -3,7 +3,7 @@
 //! The machine keeps no rows: it reads through [`Rows`] and gives [`Change`]s, which its caller applies as one batch before the next
 //! entry. It may not ask a clock.
 
-use crate::command::{Command, Entry, LAYOUT_APPEND, Limits, Request};
+use crate::command::{Command, Entry, LAYOUT_APPEND, Limits, RULES, Request};
 use crate::context::{Context, Ruled, Stop};
 use crate::dedupe::{self, Count, Known};
 use crate::ids::{COMMAND_BITS, IdSource, MAX_EPOCH};
@@ -101,8 +101,8 @@ impl Machine {
     /// Applies one entry to `rows` as they stand after the entry before it. Changes nothing in place: the caller applies the changes.
     ///
     /// # Errors
-    /// [`RowsError`] when the rows cannot be read, the entry was applied before, or it holds a command of a newer version; the machine then
-    /// stands where it stood.
+    /// [`RowsError`] when the rows cannot be read, the entry was applied before, it holds a command of a newer version, or such a version
+    /// decided it by rules of its own ([`RowsError::NewerRules`]); the machine then stands where it stood.
     pub fn apply(
         &mut self,
         rows: &dyn Rows,
@@ -115,6 +115,12 @@ impl Machine {
                 Keyspace::Meta,
                 format!("entry {index} comes after entry {}", self.position.index),
             ));
+        }
+        if entry.stamp.rules > RULES {
+            return Err(RowsError::NewerRules {
+                found: entry.stamp.rules,
+                known: RULES,
+            });
         }
         let mut txn = Txn::new(rows);
         let mut count = Count::read(rows)?;

@@ -124,6 +124,27 @@ pub enum RowsError {
         /// The newest that is known here.
         known: u32,
     },
+    /// A newer version decided an entry of the log by rules that this one does not know. Nothing of it was applied.
+    #[error(
+        "an entry was decided by rules {found}, and this version knows rules up to {known}: a newer version must apply it"
+    )]
+    NewerRules {
+        /// The rules of the entry.
+        found: u32,
+        /// The newest that are known here.
+        known: u32,
+    },
+}
+
+impl RowsError {
+    /// The rows are whole, and only a newer version can go on with them.
+    #[must_use]
+    pub fn is_newer(&self) -> bool {
+        matches!(
+            self,
+            RowsError::NewerLayout { .. } | RowsError::NewerRules { .. }
+        )
+    }
 }
 
 /// Rows as of one applied position.

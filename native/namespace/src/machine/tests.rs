@@ -169,6 +169,30 @@ fn holders_keep_their_number() {
 }
 
 #[test]
+fn an_entry_decided_by_newer_rules_stops_the_machine() {
+    let mut world = World::fso();
+    let before = world.machine.position();
+    let mut entry = Entry {
+        stamp: Stamp {
+            lease_ms: 0,
+            wall_ms: 0,
+            rules: crate::command::RULES + 1,
+        },
+        requests: vec![world.request(append("f", CreateMode::MustBeNew))],
+    };
+    for requests in [entry.requests.clone(), Vec::new()] {
+        entry.requests = requests;
+        let refused = world
+            .machine
+            .apply(&world.rows, 1, before.index + 1, &entry);
+        let error = refused.unwrap_err();
+        assert!(matches!(error, RowsError::NewerRules { .. }), "{error}");
+        assert!(error.is_newer());
+        assert_eq!(world.machine.position(), before);
+    }
+}
+
+#[test]
 fn a_raised_epoch_issues_other_ids() {
     let mut world = World::fso();
     let mut raised = world.clone();

@@ -383,8 +383,10 @@ pub(crate) fn note_layout(shared: &Shared, changes: &[Change]) -> Result<(), Fai
         .map_err(|error| error.to_string())
 }
 
-/// A row that cannot be read is not read again by a restart: the rows are rebuilt.
+/// A row that cannot be read is not read again by a restart: the rows are rebuilt. Those that only a newer version can go on with are whole.
 fn suspect(shared: &Shared, index: u64, error: &RowsError) -> Failure {
-    shared.folder.suspect_rows();
+    if !error.is_newer() {
+        shared.folder.suspect_rows();
+    }
     format!("entry {index} cannot be applied: {error}")
 }

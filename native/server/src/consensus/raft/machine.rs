@@ -123,7 +123,9 @@ impl RowsMachine {
         } = machine
             .apply(rows.as_ref(), mark.term, mark.index, commands)
             .map_err(|error| {
-                self.shared.folder.suspect_rows();
+                if !error.is_newer() {
+                    self.shared.folder.suspect_rows();
+                }
                 other(format!("entry {} cannot be applied: {error}", mark.index))
             })?;
         drop(rows);
