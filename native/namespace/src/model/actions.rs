@@ -425,7 +425,9 @@ impl State {
                 replica.sealed = true;
             }
         }
-        let held: Vec<(u64, &Replica)> = left
+        // What was given before the last published block and is not published itself was sent again into that or before it.
+        let published = left.iter().position(|local| file.blocks.contains(local));
+        let held: Vec<(u64, &Replica)> = left[published.unwrap_or(0)..]
             .iter()
             .filter_map(|local| Some((*local, self.replicas.get(local)?)))
             .collect();
