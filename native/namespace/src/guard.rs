@@ -1,8 +1,12 @@
 //! The guards of the transition table, by name.
 //!
 //! `guard!(Name, condition)` is the condition under which a guard acts (mostly: refuses), `guard!(Name)` is true, and `holds!(Name,
-//! condition)` is the condition that a guard wants to hold: so in every build but one. With the feature `mutants` the guard that `leave_out` names never acts, so that a test can leave out one after the other
-//! and see that the model check or the randomized run notices. The feature is for tests: a build without debug assertions refuses it.
+//! condition)` is the condition that a guard wants to hold: so in every build but one. With the feature `mutants` the guard that
+//! `leave_out` names never acts, so that a test can leave out one after the other and see that the model check or the randomized run
+//! notices. The feature is for tests: a build without debug assertions refuses it.
+//!
+//! A guard that is called a second line below acts only where another rule is broken already: nothing that can be reached needs it to be
+//! safe, and no check can notice that it is left out. It stays for what it tells the caller, or so that two faults must meet.
 
 #[cfg(all(feature = "mutants", not(debug_assertions)))]
 compile_error!("the feature `mutants` makes guards removable and is for tests only");
@@ -76,7 +80,8 @@ mod named {
         AdmitExisting,
         /// Admit: no append session owns the file.
         AdmitNoOwner,
-        /// Admit: no ordinary writer that has hsynced holds the file.
+        /// Admit: no ordinary writer that has hsynced holds the file. A second line: such a writer is found by its name as well; this one finds
+        /// it first, so that the caller is told of it rather than of another writer at the name.
         AdmitNoHsync,
         /// Admit: no ordinary writer is open at the name.
         AdmitNoOrdinary,
@@ -90,7 +95,8 @@ mod named {
         OpenOwned,
         /// Commit: an ordinary writer does not commit over an appender's file.
         CommitOwned,
-        /// Commit: what an ordinary writer hsynced must still stand where it publishes again.
+        /// Commit: what an ordinary writer hsynced must still stand where it publishes again. A second line: whoever deletes or replaces it
+        /// ends the writer.
         CommitSamePublished,
         /// Commit: an overwrite keeps an identity only while its target holds it.
         CommitSameTarget,
@@ -180,13 +186,14 @@ mod named {
         RefusalTakesBack,
         /// Renew: no more sessions at once than the limit.
         RenewBound,
-        /// Renew: the handle names the file that the session writes.
+        /// Renew: the handle names the file that the session writes. A second line behind `RenewOwned`, which compares the file too; it says
+        /// which of the two was wrong.
         RenewSameFile,
         /// Renew: a fenced session cannot renew.
         RenewFenced,
-        /// Renew: a session that is over cannot renew.
+        /// Renew: a session that is over cannot renew. A second line: it owns no file (I1); it says how the session ended.
         RenewInvalidated,
-        /// Renew: the committed file names the session as its owner.
+        /// Renew: the committed file names the session as its owner. A second line: a session that is not over owns its file (I1).
         RenewOwned,
     }
 
