@@ -3,6 +3,7 @@
 //! knows may have taken effect at any time from its begin on, or never.
 
 use std::collections::{BTreeMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
 
 use super::history::{Call, Done, Found, NEVER, Operation};
 
@@ -16,11 +17,8 @@ enum Object {
 
 type Names = BTreeMap<String, Object>;
 
-/// Which operations are done, a bit for each, and the names behind them.
-type Point = (Vec<u64>, Vec<(String, Object)>);
-
 /// Steps of the search after which it is given up.
-const MOST_STEPS: usize = 20_000_000;
+const MOST_STEPS: usize = 3_000_000;
 
 /// How the search ended.
 #[derive(Debug, PartialEq, Eq)]
@@ -34,7 +32,9 @@ pub(crate) enum Verdict {
 
 struct Search<'a> {
     operations: &'a [&'a Operation],
-    tried: HashSet<Point>,
+    /// Where the search was: a hash of which operations were done and what the names were then.
+    tried: HashSet<u128>,
+    hashers: [RandomState; 2],
     best: usize,
     stuck: Vec<usize>,
     steps: usize,
@@ -78,6 +78,7 @@ pub(crate) fn check(operations: &[&Operation]) -> Verdict {
     let mut search = Search {
         operations: &operations,
         tried: HashSet::new(),
+        hashers: [RandomState::new(), RandomState::new()],
         best: 0,
         stuck: Vec::new(),
         steps: 0,
@@ -94,6 +95,11 @@ impl Search<'_> {
         while let Some((done, names, left)) = frames.last_mut() {
             self.steps += 1;
             if self.steps > MOST_STEPS {
+                eprintln!(
+                    "of {count} operations {} were explained, then none of",
+                    self.best
+                );
+                eprintln!("{}", self.next_ones().join("\n"));
                 return Verdict::GivenUp;
             }
             let left = match left {
@@ -120,38 +126,48 @@ impl Search<'_> {
             };
             let mut done = done.clone();
             done[next / 64] |= 1 << (next % 64);
-            let key = (done.clone(), after.clone().into_iter().collect());
-            if self.tried.insert(key) {
+            let [high, low] = self
+                .hashers
+                .each_ref()
+                .map(|hasher| u128::from(hasher.hash_one((&done, &after))));
+            if self.tried.insert(high << 64 | low) {
                 frames.push((done, after, None));
             }
         }
-        let stuck = self.stuck.iter();
-        Verdict::Not(
-            stuck
-                .map(|at| format!("{:?}", self.operations[*at]))
-                .collect(),
-        )
+        Verdict::Not(self.next_ones())
     }
 
-    /// Which operations may come next, those tried last first, and how many of all that are left must come at all.
+    fn next_ones(&self) -> Vec<String> {
+        let stuck = self.stuck.iter();
+        stuck
+            .map(|at| format!("{:?}", self.operations[*at]))
+            .collect()
+    }
+
+    /// Which operations may come next, those tried last first, and how many of them must come at all.
     fn candidates(&self, done: &[u64]) -> (Vec<usize>, usize) {
-        let is_done = |at: usize| done[at / 64] >> (at % 64) & 1 == 1;
-        let mut first_end = NEVER;
-        let mut certain = 0;
-        for (at, operation) in self.operations.iter().enumerate() {
-            if !is_done(at) && !optional(operation) {
-                certain += 1;
-                first_end = first_end.min(end_of(operation));
+        let mut found = Vec::new();
+        let (mut first_end, mut certain) = (NEVER, 0);
+        let mut at = 0;
+        while let Some(operation) = self.operations.get(at) {
+            let word = done[at / 64];
+            if at % 64 == 0 && word == u64::MAX {
+                at += 64;
+                continue;
             }
+            // They stand in the order in which they began: behind this none could come next, and none ends sooner.
+            if operation.begin > first_end {
+                break;
+            }
+            if word >> (at % 64) & 1 == 0 {
+                found.push(at);
+                if !optional(operation) {
+                    certain += 1;
+                    first_end = first_end.min(end_of(operation));
+                }
+            }
+            at += 1;
         }
-        let mut found: Vec<usize> = self
-            .operations
-            .iter()
-            .enumerate()
-            .take_while(|(_, operation)| operation.begin <= first_end)
-            .map(|(at, _)| at)
-            .filter(|at| !is_done(*at))
-            .collect();
         // Those that must come, the earliest end first, before those that may.
         found.sort_by_key(|at| {
             let operation = self.operations[*at];
