@@ -459,3 +459,43 @@ proptest! {
         }
     }
 }
+
+proptest! {
+    /// Whatever is appended, synced, truncated and killed in between, the log reads back as it was written.
+    #[test]
+    fn a_log_that_is_truncated_and_killed_is_what_was_written(
+        steps in proptest::collection::vec((0..10_u8, 0..400_usize), 1..60),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let copies = tempfile::tempdir().unwrap();
+        let mut here = dir.path().to_owned();
+        let mut log = Log::open(&here, 3000, 0).unwrap().0;
+        let mut written: Vec<Bytes> = Vec::new();
+        for (number, (step, size)) in steps.into_iter().enumerate() {
+            match step {
+                0..=5 => {
+                    let more = payload(number as u64, size);
+                    log.append(1, Kind::Entry, more.clone()).unwrap();
+                    written.push(more);
+                    if step < 4 {
+                        log.sync().unwrap();
+                    }
+                }
+                6 | 7 => {
+                    let keep = written.len().saturating_sub(size % 7);
+                    log.truncate(keep as u64).unwrap();
+                    written.truncate(keep);
+                }
+                _ => {
+                    let to = copies.path().join(number.to_string());
+                    copy(&here, &to);
+                    let durable = log.durable_index();
+                    log = Log::open(&to, 3000, durable).unwrap().0;
+                    here = to;
+                }
+            }
+            let found: Vec<_> = read(&log, 0).into_iter().map(|record| record.payload).collect();
+            prop_assert_eq!(&found, &written);
+        }
+    }
+}

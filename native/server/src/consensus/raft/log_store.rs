@@ -21,7 +21,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Instant;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 /// Bytes of records kept in memory for readers, beside those that are not durable yet.
 const KEPT: usize = 64 << 20;
@@ -43,6 +43,8 @@ struct Inner {
     work: Mutex<Option<Sender<Work>>>,
     /// Records below it may be removed for all that checkpoints need.
     may_cut: AtomicU64,
+    /// Index of the last durable record; none once the log has failed.
+    durable: watch::Sender<Option<u64>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -102,6 +104,7 @@ impl LogStore {
             standing: Mutex::new(standing),
             work: Mutex::new(Some(work)),
             may_cut: AtomicU64::new(0),
+            durable: watch::Sender::new(Some(log.durable_index())),
             thread: Mutex::new(None),
         });
         let writer = Writer {
@@ -119,6 +122,21 @@ impl LogStore {
     /// Lets records below `index` go once the library does not want them either.
     pub(crate) fn may_cut(&self, index: u64) {
         self.inner.may_cut.fetch_max(index, Ordering::AcqRel);
+    }
+
+    /// Waits until a record that is in the log is durable here. A majority has it as soon as two others do, but what a server's rows hold must
+    /// be in its own log: a start takes a log that ends before its rows for a damaged one.
+    pub(crate) async fn durable(&self, index: u64) -> io::Result<()> {
+        let mut durable = self.inner.durable.subscribe();
+        let known = *durable.borrow_and_update();
+        if known >= Some(index) || (known.is_some() && index > lock(&self.inner.tail).last.1) {
+            return Ok(());
+        }
+        let reached = durable.wait_for(|durable| durable.is_none_or(|durable| durable >= index));
+        match reached.await.map(|durable| *durable) {
+            Ok(Some(_)) => Ok(()),
+            _ => Err(other("the log has failed")),
+        }
     }
 
     /// Changes what the server promised, durably, after everything that was asked for before.
@@ -342,8 +360,20 @@ struct Writer {
     inner: Arc<Inner>,
 }
 
+/// Tells those who wait that nothing becomes durable any more, also behind a panic.
+struct Failing(Option<Arc<Inner>>);
+
+impl Drop for Failing {
+    fn drop(&mut self) {
+        if let Some(inner) = &self.0 {
+            inner.durable.send_replace(None);
+        }
+    }
+}
+
 impl Writer {
     fn run(mut self, todo: &Receiver<Work>, fail: &Fail) {
+        let mut failing = Failing(Some(Arc::clone(&self.inner)));
         let mut next = None;
         while let Some(work) = next.take().or_else(|| todo.recv().ok()) {
             let done = match work {
@@ -382,7 +412,14 @@ impl Writer {
                 fail(&format!("the log: {error}"));
                 return;
             }
+            let durable = self.log.durable_index();
+            self.inner.durable.send_if_modified(|known| {
+                let changes = *known != Some(durable);
+                *known = Some(durable);
+                changes
+            });
         }
+        failing.0 = None;
     }
 
     fn write(&mut self, records: Vec<(u64, Kind, Bytes)>) -> Result<(), LogError> {

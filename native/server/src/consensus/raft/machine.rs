@@ -223,6 +223,8 @@ impl RaftStateMachine<Group> for RowsMachine {
     {
         while let Some(next) = entries.next().await {
             let (entry, responder) = self.failed(next)?;
+            let durable = self.log.durable(index_of(&entry.log_id())).await;
+            self.failed(durable)?;
             let outcomes = self.failed(self.apply_one(&entry))?;
             if let Some(responder) = responder {
                 responder.send(outcomes);
