@@ -200,7 +200,7 @@ async fn without_any_datanode_nothing_is_proposed_and_the_writer_waits() {
     let fs = server
         .bucket_with(
             BucketLayout::FileSystemOptimized,
-            impatient().with("libappend.call.timeout", "1s"),
+            impatient().with("libappend.call.timeout", "5s"),
         )
         .await;
     let file = path("file");
@@ -239,7 +239,7 @@ async fn another_datanode_in_the_place_of_one_is_not_taken_for_it() {
     let fs = server
         .bucket_with(
             BucketLayout::FileSystemOptimized,
-            impatient().with("libappend.call.timeout", "1s"),
+            impatient().with("libappend.call.timeout", "5s"),
         )
         .await;
     let file = path("file");
