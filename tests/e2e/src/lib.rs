@@ -283,6 +283,23 @@ pub fn config() -> Config {
         .with("ozone.client.wait.between.retries.millis", "50ms")
 }
 
+/// Settings of a client process from its arguments, `key=value` each; `user` names the user.
+///
+/// # Errors
+/// An argument of another form.
+pub fn settings(arguments: impl Iterator<Item = String>) -> Result<Config, &'static str> {
+    let mut config = Config::empty();
+    for setting in arguments {
+        let (key, value) = setting.split_once('=').ok_or("a setting is KEY=VALUE")?;
+        if key == "user" {
+            config = config.with_user(value);
+        } else {
+            config.set(key, value);
+        }
+    }
+    Ok(config)
+}
+
 /// Bytes without a pattern, the same for the same seed.
 #[must_use]
 pub fn noise(seed: u64, length: usize) -> Vec<u8> {

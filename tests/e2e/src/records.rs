@@ -5,6 +5,11 @@ use std::fmt;
 
 use crate::noise;
 
+/// Folders that clients which record their history work in; nothing moves from one to another.
+pub const FOLDERS: u32 = 5;
+/// Names in each of them.
+pub const NAMES: u32 = 3;
+
 /// Bytes before a record's content.
 const HEADER: usize = 20;
 const MAGIC: [u8; 4] = *b"rec:";

@@ -9,15 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use append_client::{Config, Error, FileSystem};
-use append_e2e::BUCKET;
-use append_e2e::records::{Record, decode};
+use append_client::{Error, FileSystem};
+use append_e2e::records::{FOLDERS, NAMES, Record, decode};
+use append_e2e::{BUCKET, settings};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-
-/// Folders, each with a few names; nothing moves from one to another.
-const FOLDERS: u32 = 5;
-const NAMES: u32 = 3;
 
 type Outcome = Result<String, Error>;
 
@@ -37,15 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             .ok_or("chaos_client URI NUMBER SEED KEY=VALUE...")
     };
     let (uri, number, seed) = (next()?, next()?.parse()?, next()?.parse::<u64>()?);
-    let mut config = Config::empty();
-    for setting in arguments {
-        let (key, value) = setting.split_once('=').ok_or("a setting is KEY=VALUE")?;
-        if key == "user" {
-            config = config.with_user(value);
-        } else {
-            config.set(key, value);
-        }
-    }
+    let config = settings(arguments)?;
     let stop = Arc::new(AtomicBool::new(false));
     let stopped = Arc::clone(&stop);
     std::thread::spawn(move || {

@@ -6,21 +6,13 @@
 
 use std::io::{BufRead, Write};
 
-use append_client::{Config, CreateOptions, Error, ErrorKind, FileSystem, WriteStream};
-use append_e2e::noise;
+use append_client::{CreateOptions, Error, ErrorKind, FileSystem, WriteStream};
+use append_e2e::{noise, settings};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
     let uri = arguments.next().ok_or("a URI is missing")?;
-    let mut config = Config::empty();
-    for setting in arguments {
-        let (key, value) = setting.split_once('=').ok_or("a setting is KEY=VALUE")?;
-        if key == "user" {
-            config = config.with_user(value);
-        } else {
-            config.set(key, value);
-        }
-    }
+    let config = settings(arguments)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;

@@ -20,7 +20,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use append_client::FileSystem;
-use append_e2e::records::decode;
+use append_e2e::records::{FOLDERS, NAMES, decode};
 use append_e2e::{get, path};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -34,9 +34,6 @@ const CLIENTS: usize = 6;
 const DATANODES: usize = 2;
 /// Operations that end between two faults, at least.
 const PROGRESS: u64 = 15;
-/// Folders and names in them, as the client has them.
-const FOLDERS: u32 = 5;
-const NAMES: u32 = 3;
 
 fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().unwrap())
